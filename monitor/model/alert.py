@@ -1,0 +1,107 @@
+"""Alerts and silences: what is wrong, since when, and who asked not to hear of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NewType
+
+Fingerprint = NewType("Fingerprint", str)
+SilenceId = NewType("SilenceId", str)
+
+
+class AlertState(StrEnum):
+    """The life of an alert, as in Prometheus."""
+
+    INACTIVE = "inactive"
+    PENDING = "pending"
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+class Severity(StrEnum):
+    """How loud: a page wakes someone, a ticket waits for the day, info is only shown."""
+
+    PAGE = "page"
+    TICKET = "ticket"
+    INFO = "info"
+
+
+def fingerprint(labels: Mapping[str, str]) -> Fingerprint:
+    """Identity of an alert: a hash of its sorted labels (`alertname` included), stable across restarts."""
+    text = "\xff".join(f"{name}\xfe{labels[name]}" for name in sorted(labels))
+    return Fingerprint(hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One alert rule on one scope. `labels` hold `alertname`, `severity` and the scope (`server`, `group`)."""
+
+    fingerprint: Fingerprint
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    state: AlertState
+    #: When its condition first held (pending), when it fired, when it resolved, when it last held.
+    active_since: datetime
+    fired_at: datetime | None = None
+    resolved_at: datetime | None = None
+    last_true: datetime | None = None
+    evidence: Mapping[str, float | None] = field(default_factory=dict)
+    acknowledged_by: str | None = None
+    #: When a notice of it was last queued, for the repeat interval.
+    notified_at: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """The rule's name."""
+        return self.labels.get("alertname", "")
+
+    @property
+    def severity(self) -> Severity:
+        """Its severity label; an unknown one counts as a ticket."""
+        value = self.labels.get("severity", "")
+        return Severity(value) if value in Severity._value2member_map_ else Severity.TICKET
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """One label matcher of a silence, as in Alertmanager: `=`, `!=`, `=~` or `!~` (anchored regular expressions)."""
+
+    label: str
+    operator: str
+    value: str
+
+    def __post_init__(self) -> None:
+        if self.operator not in ("=", "!=", "=~", "!~"):
+            raise ValueError(f"matcher operator {self.operator!r}: expected one of = != =~ !~")
+        if self.operator.endswith("~"):
+            re.compile(self.value)
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether `labels` satisfy the matcher; a missing label counts as empty."""
+        found = labels.get(self.label, "")
+        if self.operator.endswith("~"):
+            hit = re.fullmatch(self.value, found) is not None
+        else:
+            hit = found == self.value
+        return hit if self.operator.startswith("=") else not hit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """Alerts that match all matchers are not sent between `starts_at` and `ends_at`."""
+
+    id: SilenceId
+    matchers: tuple[Matcher, ...]
+    author: str
+    reason: str
+    starts_at: datetime
+    ends_at: datetime
+
+    def mutes(self, labels: Mapping[str, str], now: datetime) -> bool:
+        """Whether an alert with `labels` is muted at `now`."""
+        return self.starts_at <= now < self.ends_at and all(m.matches(labels) for m in self.matchers)
