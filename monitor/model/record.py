@@ -1,0 +1,155 @@
+"""Small records that outlive the daemon: pauses, requests, rejections, rule timers, baselines, restarts, audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from monitor.model.life import Setting
+from monitor.model.server import GroupName, ServerName
+
+#: Scope of a pause that covers everything.
+EVERYTHING = "*"
+
+
+def group_scope(name: str) -> str:
+    """Scope text of a group, as stored in pauses and rule timers."""
+    return f"group:{name}"
+
+
+def server_scope(name: str) -> str:
+    """Scope text of a server."""
+    return f"server:{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """No change starts in `scope` (`*`, `group:NAME` or `server:NAME`) until it is lifted or `until` has passed."""
+
+    scope: str
+    author: str
+    reason: str
+    since: datetime
+    until: datetime | None = None
+
+
+class CommandKind(StrEnum):
+    """What CLI and page may ask of the daemon."""
+
+    APPLY = "apply"
+    ROLLBACK = "rollback"
+    APPROVE = "approve"
+    REJECT = "reject"
+    REPORT = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A request of CLI, page or chat; the daemon acts on it and writes the outcome."""
+
+    id: str
+    kind: CommandKind
+    subject: str
+    author: str
+    asked_at: datetime
+    done_at: datetime | None = None
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A setting that was tried and lost: not tried again before `until` (1, then 7, then 30 days)."""
+
+    group: GroupName
+    num_speculative_tokens: int
+    method: str | None
+    at: datetime
+    until: datetime
+    times: int
+    sentence: str
+    #: Decode batch and acceptance length at that time: a 15 % move of either lifts it early.
+    batch: float | None = None
+    acceptance_length: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTimer:
+    """How long a rule's condition has held in one scope: what `for` and `keep_firing_for` are counted from."""
+
+    rule: str
+    scope: str
+    held_since: datetime | None
+    last_true: datetime | None
+    last_outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What is normal for a server at one setting and engine version: medians over its healthy past."""
+
+    server: ServerName
+    key: str
+    acceptance_length: float
+    acceptance_rate: float
+    first_position_rate: float | None
+    num_drafts: float
+    updated_at: datetime
+    #: Number of drafts-weighted windows that went into it.
+    windows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """One start of a managed server by us, whatever its reason."""
+
+    server: ServerName
+    at: datetime
+    why: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastGood:
+    """The last setting with which a server was seen serving, keyed to a hash of the operator's base command."""
+
+    server: ServerName
+    setting: Setting
+    command_hash: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One line of the audit trail: who did what to which object, in one sentence."""
+
+    at: datetime
+    actor: str
+    what: str
+    subject: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRecord:
+    """A weekly report as it was sent; `key` is the local week, unique, so that it is made once."""
+
+    key: str
+    made_at: datetime
+    period_start: datetime
+    period_end: datetime
+    headline: str
+    body: str
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen when an incident began (page, log tail, process state), kept for the person who looks later."""
+
+    id: str
+    server: ServerName
+    at: datetime
+    what: str
+    parts: Mapping[str, str] = field(default_factory=dict)
