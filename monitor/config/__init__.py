@@ -1,0 +1,1 @@
+"""Configuration: one YAML file plus environment, checked whole, then frozen."""

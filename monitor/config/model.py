@@ -1,0 +1,279 @@
+"""Every setting of acceptd: names, types, defaults and what each is for. Loading lives in `load.py`."""
+
+from __future__ import annotations
+
+from datetime import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from monitor.config.scalars import (
+    ClockTime,
+    Duration,
+    HttpUrl,
+    ListenAddress,
+    Name,
+    PositiveDuration,
+    Size,
+    TimeZone,
+)
+from monitor.model.server import Engine, Mode
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown keys are errors, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+def _one_of(section: BaseModel, *names: str) -> None:
+    if all(getattr(section, name) is not None for name in names):
+        raise ValueError(f"only one of {' and '.join(names)}")
+
+
+class Auth(Section):
+    """Credentials for one server; they go to its own origin and nowhere else."""
+
+    bearer_token: SecretStr | None = Field(None, description="Token sent as `Authorization: Bearer`.")
+    bearer_token_file: Path | None = Field(None, description="File whose first line is the bearer token.")
+    username: str | None = Field(None, description="User of HTTP basic auth.")
+    password: SecretStr | None = Field(None, description="Password of HTTP basic auth.")
+    password_file: Path | None = Field(None, description="File whose first line is the password.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _one_of(self, "bearer_token", "bearer_token_file")
+        _one_of(self, "password", "password_file")
+        if self.username and (self.bearer_token or self.bearer_token_file):
+            raise ValueError("either a bearer token or a user and password")
+        return self
+
+
+class Tls(Section):
+    """How a server's certificate is checked and which one we show."""
+
+    ca_file: Path | None = Field(None, description="CA bundle to trust instead of the system's.")
+    cert_file: Path | None = Field(None, description="Client certificate (PEM) for mutual TLS.")
+    key_file: Path | None = Field(None, description="Key of the client certificate.")
+    insecure_skip_verify: bool = Field(False, description="Do not verify the server's certificate.")
+
+
+class KnownSpeculation(Section):
+    """What the operator says of a server's speculation where neither page nor command line shows it."""
+
+    method: str | None = Field(None, description="Method, e.g. `ngram`, `draft_model`, `eagle3`.")
+    num_speculative_tokens: int | None = Field(None, ge=0, description="Draft tokens a step; 0 is off.")
+    draft_model: str | None = Field(None, description="Draft model or head.")
+
+
+class DriverKind(StrEnum):
+    """How a managed server is restarted."""
+
+    PROCESS = "process"
+    DRY_RUN = "dry_run"
+
+
+class Driver(Section):
+    """How acceptd starts and stops a server it manages."""
+
+    kind: DriverKind = Field(description="`process`: acceptd's own child; `dry_run`: says what it would do.")
+    command: tuple[str, ...] = Field(
+        min_length=1, description="The server's whole command line, one item an argument, without a shell."
+    )
+    env: dict[str, str] = Field(default_factory=dict, description="Environment variables added for the server.")
+    cwd: Path | None = Field(None, description="Working directory of the server.")
+    engine_version: str | None = Field(None, description="Version to render flags for; asked from the server if unset.")
+    start_now: bool = Field(True, description="Start the server when acceptd starts and finds it not running.")
+    log_size_limit: Size = Field(64 * 1024**2, description="Size at which the server's log is rotated.")
+
+
+class DrainHooks(Section):
+    """Commands that take a server out of its balancer and back in; argument lists, never a shell."""
+
+    out: tuple[str, ...] = Field(min_length=1, description="Takes the server out; must exit with 0.")
+    back: tuple[str, ...] = Field(min_length=1, description="Puts the server back; must exit with 0.")
+
+
+class ServerConfig(Section):
+    """One server to watch."""
+
+    name: Name = Field(description="Unique name of the server.")
+    url: HttpUrl = Field(description="Base URL, where /health and /v1 live.")
+    metrics_url: HttpUrl | None = Field(None, description="Full metrics URL; `url` + /metrics if unset.")
+    group: Name | None = Field(None, description="Group it is tuned in; a group of its own if unset.")
+    engine: Engine = Field(Engine.VLLM, description="Engine; the page has the last word.")
+    gpu: str | None = Field(None, description="GPU type, for comparing servers.")
+    labels: dict[str, str] = Field(default_factory=dict, description="Labels added to its alerts.")
+    auth: Auth | None = Field(None, description="Credentials.")
+    tls: Tls | None = Field(None, description="Certificate settings.")
+    speculation: KnownSpeculation | None = Field(None, description="What is known of its speculation.")
+    driver: Driver | None = Field(None, description="How to restart it; a server without one is only watched.")
+    drain: DrainHooks | None = Field(None, description="Commands for the balancer.")
+
+
+class Limits(Section):
+    """What a group allows acceptd to do, and how long each step of a change may take."""
+
+    min_speculative_tokens: int = Field(1, ge=1, description="Smallest num_speculative_tokens to set.")
+    max_speculative_tokens: int = Field(8, ge=1, description="Largest num_speculative_tokens to set.")
+    allow_off: bool = Field(False, description="Whether speculation may be switched off.")
+    allow_downtime: bool = Field(False, description="Whether the only server of a group may be restarted.")
+    changes_per_day: int = Field(1, ge=0, description="Rollouts that may start in 24 h.")
+    cooldown: Duration = Field(1800.0, description="Rest after a rollout before the next.")
+    drain_limit: Duration = Field(120.0, description="Longest wait for running requests to end.")
+    stop_limit: PositiveDuration = Field(60.0, description="Longest wait after SIGTERM before SIGKILL.")
+    start_limit: PositiveDuration = Field(900.0, description="Longest wait for a started server to serve.")
+    warmup: Duration = Field(180.0, description="Time after ready that is not judged.")
+    observe: PositiveDuration = Field(900.0, description="Longest time a change is measured before the verdict.")
+    restarts_per_day: int = Field(6, ge=1, description="Starts of one server in 24 h before acceptd gives up on it.")
+    restart_stuck: bool = Field(False, description="Whether a server proved stuck is restarted, once an incident.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min_speculative_tokens > self.max_speculative_tokens:
+            raise ValueError(
+                f"min_speculative_tokens ({self.min_speculative_tokens}) not above "
+                f"max_speculative_tokens ({self.max_speculative_tokens})"
+            )
+        return self
+
+
+class GroupConfig(Section):
+    """Servers of one model that are tuned together."""
+
+    name: Name = Field(description="Unique name of the group.")
+    mode: Mode | None = Field(None, description="How far acceptd may go here; the global mode if unset.")
+    rules: Name | None = Field(None, description="Tuning rule set of this group; the global one if unset.")
+    limits: Limits = Field(default_factory=lambda: Limits.model_validate({}), description="What is allowed here.")
+
+
+class Scrape(Section):
+    """How pages are fetched."""
+
+    interval: PositiveDuration = Field(15.0, description="Time between two pages of one server.")
+    timeout: PositiveDuration = Field(10.0, description="Deadline of one whole scrape, body included.")
+    size_limit: Size = Field(16 * 1024**2, description="Largest page that is read.")
+    workers: int = Field(32, ge=1, le=512, description="Scrapes under way at once.")
+
+    @model_validator(mode="after")
+    def _deadline(self) -> Self:
+        if self.timeout > self.interval:
+            raise ValueError(f"timeout ({self.timeout:g}s) not above interval ({self.interval:g}s)")
+        return self
+
+
+class Retention(Section):
+    """How long history is kept."""
+
+    intervals: PositiveDuration = Field(35 * 86400.0, description="Intervals as scraped.")
+    decisions: PositiveDuration = Field(400 * 86400.0, description="Decisions, rollouts, alerts and notices.")
+
+
+class StoreConfig(Section):
+    """Where history is kept."""
+
+    retention: Retention = Field(default_factory=lambda: Retention.model_validate({}), description="How long.")
+
+
+class Rules(Section):
+    """Which rules are evaluated, and how often."""
+
+    tuning: Name = Field("guarded", description="Tuning rule set: `threshold`, `guarded`, `goodput` or your own.")
+    alerts: bool = Field(True, description="Whether the shipped alert rules are evaluated.")
+    files: tuple[Path, ...] = Field((), description="Rule files of your own, evaluated after the shipped ones.")
+    interval: PositiveDuration = Field(60.0, description="Time between two evaluations.")
+    parameters: dict[str, Duration] = Field(
+        default_factory=dict,
+        description="Overrides of `for`, `window` and `keep_firing_for` by rule, e.g. `raise-tokens.window: 10m`.",
+    )
+
+
+class Slack(Section):
+    """Where on-call is told: a bot token with a channel, or an incoming webhook."""
+
+    bot_token: SecretStr | None = Field(None, description="Bot token (`xoxb-…`) with chat:write and files:write.")
+    bot_token_file: Path | None = Field(None, description="File whose first line is the bot token.")
+    channel: str | None = Field(None, description="Channel id or name for the bot.")
+    webhook_url: SecretStr | None = Field(None, description="Incoming webhook; it cannot edit messages.")
+    webhook_url_file: Path | None = Field(None, description="File whose first line is the webhook URL.")
+    mention: str | None = Field(None, description="User group id mentioned in pages, e.g. `S0123ABC`.")
+    api_url: HttpUrl = Field("https://slack.com/api", description="Base URL of the Web API, for proxies.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        _one_of(self, "bot_token", "bot_token_file")
+        _one_of(self, "webhook_url", "webhook_url_file")
+        bot = self.bot_token or self.bot_token_file
+        hook = self.webhook_url or self.webhook_url_file
+        if bool(bot) == bool(hook):
+            raise ValueError("exactly one of bot_token(_file) and webhook_url(_file)")
+        if bot and not self.channel:
+            raise ValueError("a channel for the bot")
+        return self
+
+
+class Notify(Section):
+    """When something is said again."""
+
+    repeat: PositiveDuration = Field(4 * 3600.0, description="A firing page is repeated after this long.")
+    dead_mans_switch_url: SecretStr | None = Field(None, description="URL fetched every cycle while all is well.")
+    dead_mans_switch_url_file: Path | None = Field(None, description="File whose first line is that URL.")
+
+
+class Report(Section):
+    """The weekly report."""
+
+    day: Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"] = Field("mon", description="Day of the week.")
+    at: ClockTime = Field(time(9, 0), description="Time of day, in quotes.")
+    timezone: TimeZone = Field("UTC", description="Zone of day and time.")
+    target_acceptance: float = Field(0.6, gt=0, lt=1, description="Acceptance rate shown as the target; never paged.")
+
+
+class Web(Section):
+    """The daemon's own HTTP endpoints."""
+
+    listen: ListenAddress = Field("127.0.0.1:9747", description="Address and port; beyond loopback a token is needed.")
+    token: SecretStr | None = Field(None, description="Token asked for on every request.")
+    token_file: Path | None = Field(None, description="File whose first line is that token.")
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        _one_of(self, "token", "token_file")
+        host = self.listen.rpartition(":")[0].strip("[]")
+        loopback = host == "localhost" or host.startswith("127.") or host == "::1"
+        if not loopback and not (self.token or self.token_file):
+            raise ValueError(f"a token or token_file, since {self.listen} can be reached from outside this host")
+        return self
+
+
+class Log(Section):
+    """The daemon's log."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    data_dir: Path = Field(Path("/var/lib/acceptd"), description="Folder of database, server logs and reports.")
+    host: Name | None = Field(None, description="Name of this host in records; the system's if unset.")
+    mode: Mode = Field(Mode.RECOMMEND, description="How far acceptd may go, where a group says nothing else.")
+    simulated: bool = Field(False, description="Marks everything as SIMULATED; set by `acceptd demo`.")
+    servers: tuple[ServerConfig, ...] = Field((), description="Servers to watch.")
+    groups: tuple[GroupConfig, ...] = Field((), description="Groups with settings of their own.")
+    scrape: Scrape = Field(default_factory=lambda: Scrape.model_validate({}), description="How pages are fetched.")
+    store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="History.")
+    rules: Rules = Field(default_factory=lambda: Rules.model_validate({}), description="Rules.")
+    slack: Slack | None = Field(None, description="Slack; without it notices go to the console.")
+    notify: Notify = Field(default_factory=lambda: Notify.model_validate({}), description="Repetition.")
+    report: Report = Field(default_factory=lambda: Report.model_validate({}), description="Weekly report.")
+    web: Web = Field(default_factory=lambda: Web.model_validate({}), description="Own endpoints.")
+    log: Log = Field(default_factory=lambda: Log.model_validate({}), description="Own log.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sections_may_be_empty(cls, data: Any) -> Any:
+        # `slack:` with nothing below it is YAML for null; people mean "not set".
+        return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data

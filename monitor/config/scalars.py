@@ -1,0 +1,99 @@
+"""The scalar types of a configuration file: durations, sizes, secrets, addresses, names. It owns no settings."""
+
+from __future__ import annotations
+
+import re
+from datetime import time
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, available_timezones
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+
+
+def seconds(value: Any) -> float:
+    """Seconds of a duration such as `90s`, `5m` or `1h30m`; a bare number is refused since its unit is a guess."""
+    text = value if isinstance(value, str) else ""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError("a duration with a unit, such as 90s, 5m or 1h30m (units: ms s m h d w)")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def duration_text(value: float) -> str:
+    """The shortest duration text for so many seconds, for people and for written configurations."""
+    if value == 0:
+        return "0s"
+    whole = round(value * 1000)
+    out = ""
+    for unit, size in (("d", 86400000), ("h", 3600000), ("m", 60000), ("s", 1000), ("ms", 1)):
+        count, whole = divmod(whole, size)
+        out += f"{count}{unit}" if count else ""
+    return out
+
+
+def size_bytes(value: Any) -> int:
+    """Bytes of a size such as `8MiB`."""
+    match = re.fullmatch(r"(\d+)(B|KiB|MiB|GiB)", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("a size with a unit, such as 512KiB or 8MiB (units: B KiB MiB GiB)")
+    return int(match[1]) * _BYTES[match[2]]
+
+
+def _positive(value: float) -> float:
+    if value <= 0:
+        raise ValueError("a duration of more than 0s")
+    return value
+
+
+def _http_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("a URL that begins with http:// or https:// and names a host")
+    if parts.username or parts.password:
+        raise ValueError("a URL without user or password in it (use `auth:` with a *_file key)")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ValueError("a URL whose port is a number from 1 to 65535") from None
+    return value.rstrip("/")
+
+
+def _listen(value: str) -> str:
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdigit() or not 0 <= int(port) <= 65535:
+        raise ValueError("an address and port such as 127.0.0.1:9747")
+    return value
+
+
+def _zone(value: str) -> str:
+    if value not in available_timezones():
+        raise ValueError("a time zone of the IANA database, such as Europe/Berlin or UTC")
+    ZoneInfo(value)
+    return value
+
+
+def _clock_time(value: Any) -> time:
+    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('a time of day in quotes, such as "09:00"')
+    return time(int(match[1]), int(match[2]))
+
+
+def secret_value(secret: SecretStr | None) -> str | None:
+    """The text of a secret, at the one place where it is needed."""
+    return secret.get_secret_value() if secret else None
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+Duration = Annotated[float, BeforeValidator(seconds)]
+PositiveDuration = Annotated[float, BeforeValidator(seconds), AfterValidator(_positive)]
+Size = Annotated[int, BeforeValidator(size_bytes)]
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+ListenAddress = Annotated[str, AfterValidator(_listen)]
+TimeZone = Annotated[str, AfterValidator(_zone)]
+ClockTime = Annotated[time, BeforeValidator(_clock_time)]
