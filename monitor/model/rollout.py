@@ -66,6 +66,10 @@ class Outcome(StrEnum):
     UNDO_FAILED = "undo_failed"
     RESTARTED = "restarted"
     TOO_LITTLE_DATA = "too_little_data"
+    #: The new process was ready once and then went away by itself.
+    SERVER_DIED = "server_died"
+    #: Brought back to the former setting on request, or because another server of the group could not follow.
+    RESTORED = "restored"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +121,20 @@ class Change:
     entered_at: datetime
     deadline: datetime | None = None
     is_canary: bool = False
+    #: Hash of the operator's base command when the change was planned; another one at undo voids `current`.
+    command_hash: str = ""
+    #: The process that served before, as its driver names it; another one there means someone restarted it meanwhile.
+    process: str = ""
+    #: Model names served before the change; all must be there again after it.
+    models: tuple[str, ...] = ()
+    #: Whether traffic is, or may be, held away from the server: set before it is taken out, cleared once it is back.
+    traffic_held: bool = False
     #: Starts tried in this change, undo included.
     attempts: int = 0
+    stop_asked_at: datetime | None = None
+    killed_at: datetime | None = None
+    #: Not before then is the next start tried (backoff after a failed one).
+    retry_at: datetime | None = None
     drained_at: datetime | None = None
     stopped_at: datetime | None = None
     started_at: datetime | None = None

@@ -71,6 +71,12 @@ class ActionLimits:
     restarts_per_day: int = 6
     #: Whether a server that is proved stuck may be restarted (once an incident).
     restart_stuck: bool = False
+    #: Whether a managed server that went away outside any change is started again (within `restarts_per_day`).
+    keep_running: bool = False
+    #: Added to `start_seconds` when a setting starts for the first time on a server (compile caches).
+    first_start_seconds: float = 600.0
+    #: Whether a drain past its limit goes on, cutting what still runs; the default abandons the change instead.
+    cut_after_drain: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_speculative_tokens <= self.max_speculative_tokens:
