@@ -1,0 +1,41 @@
+"""Notices on the terminal or in the journal: where they go without Slack, and when Slack has failed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from monitor.model.notice import Notice, NoticeKind
+from monitor.notify.receiver import Root, markers
+
+_WORDS = {
+    NoticeKind.ALERT_FIRING: "ALERT",
+    NoticeKind.ALERT_REPEAT: "ALERT (still firing)",
+    NoticeKind.ALERT_RESOLVED: "RESOLVED",
+    NoticeKind.RECOMMENDATION: "RECOMMENDATION",
+    NoticeKind.ROLLOUT: "ROLLOUT",
+    NoticeKind.REPORT: "REPORT",
+}
+
+
+class Console:
+    """Writes notices as indented text, each marked as a notice of acceptd."""
+
+    name = "console"
+    pause_seconds = 0.0
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+
+    def deliver(self, notice: Notice, root: Root | None) -> str | None:
+        """Write the notice; never fails for what the terminal cannot show."""
+        stream = self._stream or sys.stdout
+        stamp = notice.created_at.strftime("%H:%M:%S")
+        lines = [f"[notice {stamp}] {markers(notice)}{_WORDS[notice.kind]}: {notice.title}"]
+        lines += [f"    {line}" for line in notice.text.splitlines()]
+        lines += [f"    {name}: {value}" for name, value in notice.fields]
+        text = "\n".join(lines) + "\n"
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+        stream.flush()
+        return None

@@ -1,0 +1,44 @@
+"""What a receiver is: takes a notice, gives back what it calls the message, or says why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from monitor.model.notice import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The first message of a thread as a receiver knows it, for edits and replies."""
+
+    external_id: str
+    notice: Notice
+
+
+class Receiver(Protocol):
+    """One place where notices go."""
+
+    @property
+    def name(self) -> str:
+        """Its name in outbox rows, metrics and logs."""
+        ...
+
+    @property
+    def pause_seconds(self) -> float:
+        """Least time between two messages that it allows."""
+        ...
+
+    def deliver(self, notice: Notice, root: Root | None) -> str | None:
+        """Say `notice`; `root` is the thread's first message here, None if there is none.
+
+        Returns the receiver's name of the message, None where it has none. Raises NotifyError.
+        """
+        ...
+
+
+def markers(notice: Notice) -> str:
+    """Words that must stand in front of a notice wherever it is shown."""
+    return "SIMULATED " if notice.simulated else ""
+
+

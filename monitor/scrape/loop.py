@@ -1,0 +1,138 @@
+"""When each server is scraped: a heap on the monotonic clock, a pool of threads, one scrape a server at a time.
+
+A clock that is set back or ahead changes nothing here. Starts are spread over the interval, so that a thousand servers
+do not answer in the same moment. Late, missed and overlapping runs are counted through `Counters`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+import zlib
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
+
+from monitor.clock import Clock
+from monitor.model.server import ServerName
+
+log = logging.getLogger(__name__)
+
+#: A scrape that starts this much after its time (seconds) counts as late.
+LATE_SECONDS = 1.0
+
+
+class Counters(Protocol):
+    """What the loop tells of itself."""
+
+    def scrape_late(self, server: str, seconds: float) -> None:
+        """A scrape started `seconds` after its time."""
+
+    def scrape_missed(self, server: str, count: int) -> None:
+        """So many scrapes were left out, since their time passed while none could start."""
+
+    def scrape_overlapping(self, server: str) -> None:
+        """A scrape was due while the one before was still under way."""
+
+    def unexpected_error(self, where: str) -> None:
+        """A scrape raised what it should not."""
+
+
+class ScrapeLoop:
+    """Calls `scrape(server)` for every server each `interval` seconds until stopped."""
+
+    def __init__(
+        self,
+        scrape: Callable[[ServerName], None],
+        *,
+        interval: float,
+        workers: int,
+        clock: Clock,
+        counters: Counters,
+    ) -> None:
+        self._scrape = scrape
+        self._interval = interval
+        self._workers = workers
+        self._clock = clock
+        self._counters = counters
+        self._heap: list[tuple[float, ServerName]] = []
+        #: When each server is due; a heap entry that says otherwise is void (the server left, or left and came back).
+        self._due: dict[ServerName, float] = {}
+        self._running: dict[ServerName, Future[None]] = {}
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._pool: ThreadPoolExecutor | None = None
+
+    def set_servers(self, names: Iterable[ServerName]) -> None:
+        """Scrape these servers from now on; those that stay keep their rhythm."""
+        wanted = set(names)
+        now = self._clock.monotonic()
+        with self._changed:
+            for name in wanted - self._due.keys():
+                share = zlib.crc32(name.encode()) / 2**32
+                # The first page of a small fleet is wanted at once; a large one is spread over its interval.
+                self._plan(name, now + share * min(self._interval, 0.05 * len(wanted)))
+            for name in self._due.keys() - wanted:
+                del self._due[name]
+            self._changed.notify()
+
+    def start(self) -> None:
+        """Start the loop and its threads."""
+        self._stopping = False
+        self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="scrape")
+        self._thread = threading.Thread(target=self._run, name="scrape-loop", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Start no more scrapes and wait for those under way (their deadline bounds the wait)."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+            self._thread = None
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._stopping:
+                    return
+                now = self._clock.monotonic()
+                if not self._heap or self._heap[0][0] > now:
+                    self._changed.wait(self._heap[0][0] - now if self._heap else None)
+                    continue
+                due, name = heapq.heappop(self._heap)
+                if self._due.get(name) != due:
+                    continue
+                late = now - due
+                missed = int(late // self._interval)
+                self._plan(name, due + self._interval * (missed + 1))
+                before = self._running.get(name)
+                overlapping = before is not None and not before.done()
+                pool = self._pool
+                if not overlapping and pool is not None:
+                    self._running[name] = pool.submit(self._one, name, due)
+            if missed:
+                self._counters.scrape_missed(name, missed)
+            if overlapping:
+                self._counters.scrape_overlapping(name)
+
+    def _plan(self, name: ServerName, due: float) -> None:
+        self._due[name] = due
+        heapq.heappush(self._heap, (due, name))
+
+    def _one(self, name: ServerName, due: float) -> None:
+        late = self._clock.monotonic() - due
+        if late > LATE_SECONDS:
+            self._counters.scrape_late(name, late)
+        try:
+            self._scrape(name)
+        except Exception:
+            # One server's surprise must not end the others' scrapes; it is logged whole and counted.
+            self._counters.unexpected_error("scrape")
+            log.exception("scrape failed unexpectedly server=%s", name)

@@ -1,0 +1,143 @@
+"""A deadline for whole HTTP exchanges: shuts the socket of a request that is over time.
+
+The timeouts of `requests` are per read, so a server that drips a byte a second never times out. One thread watches
+all exchanges under way; it sleeps while there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import urllib3
+from requests.adapters import HTTPAdapter
+
+from monitor.clock import Clock
+
+#: How often exchanges are looked at (seconds): a deadline is kept to within this.
+_TICK_SECONDS = 0.1
+
+_current = threading.local()
+
+
+class Exchange:
+    """One request under way; `expired` tells the caller why its socket broke."""
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.expired = False
+        self._socket: socket.socket | None = None
+
+    def carry(self, sock: socket.socket | None) -> None:
+        """Note the socket that carries the exchange (a redirect or a retry may bring another)."""
+        self._socket = sock
+        if self.expired:
+            self.cut()
+
+    def cut(self) -> None:
+        """Shut the socket, so that whoever reads from it wakes up."""
+        self.expired = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class Watchdog:
+    """Watches exchanges and cuts those that are over their deadline."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._exchanges: set[Exchange] = set()
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        """Start the watching thread."""
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="http-watchdog", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Cut what is under way and end the thread."""
+        with self._wake:
+            self._stopping = True
+            for exchange in self._exchanges:
+                exchange.cut()
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+            self._thread = None
+
+    @contextlib.contextmanager
+    def limit(self, seconds: float) -> Iterator[Exchange]:
+        """Run one exchange of this thread under a deadline of so many seconds."""
+        exchange = Exchange(self._clock.monotonic() + seconds)
+        _current.exchange = exchange
+        with self._wake:
+            self._exchanges.add(exchange)
+            if len(self._exchanges) == 1:
+                self._wake.notify()
+        try:
+            yield exchange
+        finally:
+            _current.exchange = None
+            with self._wake:
+                self._exchanges.discard(exchange)
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                if self._stopping:
+                    return
+                self._wake.wait(_TICK_SECONDS if self._exchanges else None)
+                now = self._clock.monotonic()
+                for exchange in self._exchanges:
+                    if now >= exchange.deadline:
+                        exchange.cut()
+
+
+def _carry(sock: socket.socket | None) -> None:
+    exchange: Exchange | None = getattr(_current, "exchange", None)
+    if exchange is not None:
+        exchange.carry(sock)
+
+
+class _WatchedConnection(urllib3.connection.HTTPConnection):
+    def connect(self) -> None:
+        super().connect()
+        _carry(self.sock)
+
+    def getresponse(self) -> Any:
+        _carry(self.sock)
+        return super().getresponse()
+
+
+class _WatchedTlsConnection(urllib3.connection.HTTPSConnection):
+    def connect(self) -> None:
+        super().connect()
+        _carry(self.sock)
+
+    def getresponse(self) -> Any:
+        _carry(self.sock)
+        return super().getresponse()
+
+
+class _WatchedPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _WatchedConnection
+
+
+class _WatchedTlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _WatchedTlsConnection
+
+
+class WatchedAdapter(HTTPAdapter):
+    """A requests adapter whose connections tell the current exchange which socket they use."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the pool manager with connections that can be cut."""
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {"http": _WatchedPool, "https": _WatchedTlsPool}
