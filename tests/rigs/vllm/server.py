@@ -1,0 +1,122 @@
+"""Owns the command line, environment and life of a server of the vLLM rig, as data and as a context manager.
+
+    argv, env = vllm_argv(8000, speculation=ngram(2)), vllm_env()
+    with running_server(speculation=draft_model(3)) as server: ...
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.rigs.cache import RigError
+from tests.rigs.processes import Process, free_port
+from tests.rigs.running import RunningServer, running
+from tests.rigs.vllm.build import is_built, model_folder, rig_python
+
+Speculation = Mapping[str, object]
+
+#: The name on the page and in requests, so that pages do not hold the cache's path.
+SERVED_MODEL_NAME = "rig-target"
+
+
+def ngram(num_speculative_tokens: int) -> Speculation:
+    """Prompt lookup of 2–4 tokens. The target's greedy output loops, so nearly all is accepted: raising pays."""
+    return {
+        "method": "ngram",
+        "num_speculative_tokens": num_speculative_tokens,
+        "prompt_lookup_min": 2,
+        "prompt_lookup_max": 4,
+    }
+
+
+def draft_model(num_speculative_tokens: int, draft: str = "draft-good") -> Speculation:
+    """A draft as big as the target: `draft-good` fits it, `draft-bad` never; both are slower than none."""
+    return {
+        "method": "draft_model",
+        "model": str(model_folder(draft)),
+        "num_speculative_tokens": num_speculative_tokens,
+    }
+
+
+def dies_on_first_request(num_speculative_tokens: int) -> Speculation:
+    """A setting that starts healthy and takes the server down with its first request (no such sampler on the CPU)."""
+    return {
+        **draft_model(num_speculative_tokens),
+        "rejection_sample_method": "synthetic",
+        "synthetic_acceptance_length": 2.0,
+    }
+
+
+def vllm_argv(
+    port: int,
+    *,
+    speculation: Speculation | None = None,
+    model: str = "target",
+    extra: Sequence[str] = (),
+) -> list[str]:
+    """The command line of a server of this rig; `speculation=None` is off, `extra` goes before the speculation flag.
+
+    The module and not the `vllm` script, which looks for metadata of a package named vllm and fails.
+    """
+    argv = [
+        str(rig_python()), "-m", "vllm.entrypoints.openai.api_server",
+        "--host", "127.0.0.1", "--port", str(port),
+        "--model", str(model_folder(model)), "--served-model-name", SERVED_MODEL_NAME,
+        "--enforce-eager", "--dtype", "bfloat16", "--max-model-len", "1024", "--max-num-seqs", "16",
+        *extra,
+    ]
+    if speculation is not None:
+        argv += ["--speculative-config", json.dumps(dict(speculation))]
+    return argv
+
+
+def vllm_env() -> dict[str, str]:
+    """What must be added to the environment of such a server."""
+    return {
+        "VLLM_CPU_KVCACHE_SPACE": "1",  # GB
+        "VLLM_CPU_OMP_THREADS_BIND": "0",  # compute on core 0 alone: figures repeat, and core 1 is left for the load
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+        # Without it `-m` looks into the working directory first, where a folder `vllm` would be taken for vLLM.
+        "PYTHONSAFEPATH": "1",
+    }
+
+
+@contextmanager
+def running_server(
+    *,
+    speculation: Speculation | None = None,
+    port: int | None = None,
+    model: str = "target",
+    extra: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> Iterator[RunningServer]:
+    """A vLLM server that has generated a token; ended with all of its processes, orphans too, on the way out.
+
+    Raises:
+        RigError: the rig is not built, or the server does not start.
+    """
+    if not is_built():
+        raise RigError("the vLLM rig is not built: python3.11 tests/rigs/vllm/build.py")
+    port = port or free_port()
+    log = log or Path(tempfile.mkdtemp(prefix="acceptd-rig-")) / "vllm.log"
+    argv = vllm_argv(port, speculation=speculation, model=model, extra=extra)
+    with running(argv, {**vllm_env(), **(env or {})}, port, log) as server:
+        yield server
+
+
+def engine_core(processes: Sequence[Process]) -> Process:
+    """The process that schedules and counts: stop it (SIGSTOP) and the engine is stuck behind a healthy `/health`.
+
+    Raises:
+        RigError: there is none.
+    """
+    found = [process for process in processes if process.title.startswith("VLLM::EngineCore")]
+    if len(found) != 1:
+        raise RigError(f"expected one VLLM::EngineCore, found {[process.title for process in processes]}")
+    return found[0]
