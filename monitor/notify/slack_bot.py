@@ -1,4 +1,4 @@
-"""Slack through a bot token: posts, edits in place, threads, files. Retrying is the outbox's business, not the SDK's."""
+"""Slack through a bot token: posts, edits in place, threads, files. Retrying is left to the outbox."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class SlackBot:
     def _upload(self, posted: str, path: Path, title: str) -> None:
         channel, ts = posted.split(":", 1)
         if path.is_file():
-            self._call("files_upload_v2", channel=channel, thread_ts=ts, file=str(path), filename=path.name, title=title)
+            self._call(
+                "files_upload_v2", channel=channel, thread_ts=ts, file=str(path), filename=path.name, title=title
+            )
 
     def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
         try:

@@ -1,0 +1,159 @@
+"""acceptd's own metrics, and the counters that its parts call. Names live in `names.py`; parts see small protocols."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from monitor import __version__, names
+
+#: Seconds; a page costs milliseconds of CPU and its deadline is seconds.
+_SCRAPE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_CYCLE_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
+
+
+class Telemetry:
+    """The registry behind `/metrics`, and one method for each thing worth counting."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        r = self.registry
+        build = Gauge(names.BUILD_INFO, "Constant 1; the version is a label.", ["version"], registry=r)
+        build.labels(__version__).set(1)
+        self._scrapes = Counter(
+            names.SCRAPES, "Pages fetched or tried, by verdict.", [names.SERVER, names.VERDICT], registry=r
+        )
+        self._scrape_seconds = Histogram(
+            names.SCRAPE_SECONDS, "Time of one scrape until stored (seconds).", buckets=_SCRAPE_BUCKETS, registry=r
+        )
+        self._late = Counter(names.SCRAPES_LATE, "Scrapes that began over 1 s late.", [names.SERVER], registry=r)
+        self._missed = Counter(names.SCRAPES_MISSED, "Scrapes whose time passed.", [names.SERVER], registry=r)
+        self._overlapping = Counter(
+            names.SCRAPES_OVERLAPPING, "Scrapes left out, as the last was under way.", [names.SERVER], registry=r
+        )
+        self._last_success = Gauge(
+            names.LAST_SUCCESS, "Unix time of the last page with engine metrics.", [names.SERVER], registry=r
+        )
+        self._intervals = Counter(names.INTERVALS_STORED, "Intervals stored.", [names.SERVER], registry=r)
+        self._up = Gauge(names.SERVER_UP, "1 if the last page could be read.", [names.SERVER], registry=r)
+        labels = [names.SERVER, names.GROUP]
+        self._gauges = {
+            "acceptance_rate": Gauge(
+                names.ACCEPTANCE_RATE, "Accepted of draft tokens over 5 minutes.", labels, registry=r
+            ),
+            "acceptance_length": Gauge(
+                names.ACCEPTANCE_LENGTH, "Tokens a draft over 5 minutes, bonus token included.", labels, registry=r
+            ),
+            "num_speculative_tokens": Gauge(
+                names.NUM_SPECULATIVE_TOKENS, "Configured draft tokens a step; 0 is off.", labels, registry=r
+            ),
+            "generation_tokens_per_second": Gauge(
+                names.GENERATION_THROUGHPUT, "Generated tokens a second over 5 minutes.", labels, registry=r
+            ),
+            "step_seconds": Gauge(names.STEP_SECONDS, "Mean engine step over 5 minutes (s).", labels, registry=r),
+        }
+        self._cycles = Counter(names.CYCLES, "Evaluations of rules and actions.", [names.OUTCOME], registry=r)
+        self._cycle_seconds = Histogram(
+            names.CYCLE_SECONDS, "Time of one evaluation (seconds).", buckets=_CYCLE_BUCKETS, registry=r
+        )
+        self._jobs_missed = Counter(names.JOBS_LATE, "Calendar jobs missed or refused.", [names.JOB], registry=r)
+        self._jobs_failed = Counter(names.JOBS_FAILED, "Calendar jobs that raised.", [names.JOB], registry=r)
+        self._errors = Counter(names.ERRORS, "Errors nobody foresaw; each is in the log.", ["where"], registry=r)
+        self._decisions = Counter(
+            names.DECISIONS, "Decisions, by action and reason.", [names.GROUP, names.ACTION, names.REASON], registry=r
+        )
+        self._changes = Counter(names.CHANGES, "Changes that ended.", [names.GROUP, names.OUTCOME], registry=r)
+        self._firing = Gauge(names.ALERTS_FIRING, "Alerts firing now.", [names.SEVERITY], registry=r)
+        self._paused = Gauge(names.PAUSED, "1 while a pause covers the scope.", ["scope"], registry=r)
+        self._notices = Counter(names.NOTICES, "Attempts to deliver.", [names.RECEIVER, names.OUTCOME], registry=r)
+        self._pending = Gauge(names.OUTBOX_PENDING, "Notices not yet delivered.", registry=r)
+
+    def page(self) -> bytes:
+        """The exposition of all metrics."""
+        return generate_latest(self.registry)
+
+    def scraped(self, server: str, verdict: str, seconds: float) -> None:
+        """One scrape ended with `verdict` after `seconds`."""
+        self._scrapes.labels(server, verdict).inc()
+        self._scrape_seconds.observe(seconds)
+
+    def server_up(self, server: str, up: bool, unix_seconds: float) -> None:
+        """Whether the last page of a server could be read, and when."""
+        self._up.labels(server).set(1 if up else 0)
+        if up:
+            self._last_success.labels(server).set(unix_seconds)
+
+    def intervals_stored(self, server: str, count: int) -> None:
+        """So many intervals were stored."""
+        self._intervals.labels(server).inc(count)
+
+    def scrape_late(self, server: str, seconds: float) -> None:
+        """A scrape began `seconds` late."""
+        self._late.labels(server).inc()
+
+    def scrape_missed(self, server: str, count: int) -> None:
+        """So many scrapes were left out."""
+        self._missed.labels(server).inc(count)
+
+    def scrape_overlapping(self, server: str) -> None:
+        """A scrape was due while the one before was under way."""
+        self._overlapping.labels(server).inc()
+
+    def unexpected_error(self, where: str) -> None:
+        """Something raised what nobody foresaw."""
+        self._errors.labels(where).inc()
+
+    def signal(self, name: str, server: str, group: str, value: float | None) -> None:
+        """A server's signal; one without a value leaves the page rather than standing at 0 or at its last value."""
+        gauge = self._gauges[name]
+        if value is None:
+            try:
+                gauge.remove(server, group)
+            except KeyError:
+                return
+        else:
+            gauge.labels(server, group).set(value)
+
+    @property
+    def signal_names(self) -> tuple[str, ...]:
+        """Signals that have a gauge."""
+        return tuple(self._gauges)
+
+    def cycle(self, outcome: str, seconds: float) -> None:
+        """One evaluation ended."""
+        self._cycles.labels(outcome).inc()
+        self._cycle_seconds.observe(seconds)
+
+    def job_missed(self, job: str) -> None:
+        """A calendar job was missed or refused."""
+        self._jobs_missed.labels(job).inc()
+
+    def job_failed(self, job: str) -> None:
+        """A calendar job raised."""
+        self._jobs_failed.labels(job).inc()
+
+    def decision(self, group: str, action: str, reason: str) -> None:
+        """A decision was made."""
+        self._decisions.labels(group, action, reason).inc()
+
+    def change_ended(self, group: str, outcome: str) -> None:
+        """A change reached its end."""
+        self._changes.labels(group, outcome).inc()
+
+    def alerts_firing(self, by_severity: dict[str, int]) -> None:
+        """How many alerts fire now, by severity."""
+        for severity, count in by_severity.items():
+            self._firing.labels(severity).set(count)
+
+    def paused(self, scopes: set[str]) -> None:
+        """Which scopes are paused now."""
+        self._paused.clear()
+        for scope in scopes:
+            self._paused.labels(scope).set(1)
+
+    def notice(self, receiver: str, outcome: str) -> None:
+        """One attempt to deliver ended."""
+        self._notices.labels(receiver, outcome).inc()
+
+    def outbox_pending(self, count: int) -> None:
+        """So many notices wait."""
+        self._pending.set(count)
