@@ -54,6 +54,10 @@ class Alert:
     acknowledged_by: str | None = None
     #: When a notice of it was last queued, for the repeat interval.
     notified_at: datetime | None = None
+    #: Since when its condition has been false while it fires on (`keep_firing_for`).
+    clear_since: datetime | None = None
+    #: The incident it was told as: the thread of its notices. Empty until the first one.
+    incident: str = ""
 
     @property
     def name(self) -> str:
