@@ -43,12 +43,17 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class VectorSignal:
-    """One number per draft position (index 0 first); an empty tuple comes with a `reason`."""
+    """One number per draft position (index 0 first); an empty tuple comes with a `reason`.
+
+    `lows`/`highs` bound the values at 95 %, position by position, where that is known; else they are empty.
+    """
 
     name: str
     values: tuple[float | None, ...]
     sample_size: float = 0.0
     reason: NoData | None = None
+    lows: tuple[float | None, ...] = ()
+    highs: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

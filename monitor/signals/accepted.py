@@ -1,0 +1,160 @@
+"""Speculation counts of many intervals as one value, and what it says: survival, length, per-token acceptance.
+
+It takes counts only where they may be believed, and never averages ratios: counts are added first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.model.interval import Interval
+from monitor.model.life import Setting
+from monitor.signals.pool import add_speculation
+from monitor.signals.uncertainty import Estimate, ratio_estimate, within_draft_variance
+from monitor.signals.window import is_reliable
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Added speculation counts with one (drafts, accepted tokens) block per interval. `survival` [0] is position 1."""
+
+    num_drafts: float
+    num_draft_tokens: float | None
+    num_accepted_tokens: float
+    survival: tuple[float, ...] | None
+    #: Accepted at position per block, as long as `blocks`; None without positions.
+    blocks_per_pos: tuple[tuple[float, ...], ...] | None
+    blocks: tuple[tuple[float, float], ...]
+
+    @property
+    def length(self) -> float:
+        """Tokens per draft, bonus included: 1 + accepted / drafts (vLLM `v1/spec_decode/metrics.py`)."""
+        return 1.0 + self.num_accepted_tokens / self.num_drafts
+
+    @property
+    def draft_variance(self) -> float:
+        """Variance of accepted tokens within one draft, exact from positions, else that of a geometric run."""
+        if self.survival is not None:
+            return within_draft_variance(self.survival)
+        mean = self.length - 1.0
+        if self.num_draft_tokens is None:
+            return mean * (1.0 + mean)
+        tokens = max(1, round(self.num_draft_tokens / self.num_drafts))
+        alpha = alpha_of_length(self.length, tokens)
+        return within_draft_variance([alpha**i for i in range(1, tokens + 1)])
+
+    def length_estimate(self) -> Estimate:
+        """Acceptance length with its 95 % interval (at least 1)."""
+        drafts, accepted = zip(*self.blocks, strict=True)
+        estimate = ratio_estimate(accepted, drafts, self.draft_variance, bounds=(0.0, float("inf")))
+        assert estimate is not None  # num_drafts > 0 by construction
+        return Estimate(
+            1.0 + estimate.value, 1.0 + estimate.low, 1.0 + estimate.high, estimate.design_effect, estimate.batches
+        )
+
+
+def alpha_of_length(length: float, tokens: int) -> float:
+    """Per-token acceptance whose i.i.d. acceptance length at `tokens` is `length` (bisection; 0 to 1).
+
+    Solves (1 - a^(k+1)) / (1 - a) = length (Leviathan et al. 2023, arXiv 2211.17192).
+    """
+    if length <= 1.0:
+        return 0.0
+    if length >= tokens + 1:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if sum(middle**i for i in range(tokens + 1)) < length:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def survival_of(counts_accepted: Sequence[float], drafts: float, drafted: Sequence[float] | None) -> tuple[float, ...]:
+    """Survival by position, non-increasing: accepted over the drafts that reached the position where that is known.
+
+    With drafts of varying length (n-gram, suffix, schedules) the drafts made are the wrong denominator for the later
+    positions: a draft that never had the position could not be accepted there.
+    """
+    rates: list[float] = []
+    for position, accepted in enumerate(counts_accepted):
+        reached = drafted[position] if drafted is not None and position < len(drafted) else drafts
+        rate = accepted / reached if reached > 0 else 0.0
+        rates.append(min(1.0, rate, rates[-1] if rates else 1.0))
+    return tuple(rates)
+
+
+def add_accepted(intervals: Sequence[Interval], setting: Setting | None) -> Accepted | None:
+    """Speculation counts of `intervals` added up; None where no draft was made or nothing reliable was counted.
+
+    Without a counter of drafts they are drafted tokens over the configured number (wrong where lengths vary).
+    """
+    tokens = setting.num_speculative_tokens if setting is not None else None
+    blocks: list[tuple[float, float]] = []
+    kept = []
+    for interval in intervals:
+        counts = interval.speculation
+        if counts is None or counts.num_accepted_tokens is None or not is_reliable(interval):
+            continue
+        drafts = counts.num_drafts
+        if drafts is None and counts.num_draft_tokens is not None and tokens:
+            drafts = counts.num_draft_tokens / tokens
+        if drafts is None or drafts <= 0:
+            continue
+        blocks.append((drafts, counts.num_accepted_tokens))
+        kept.append(counts)
+    pooled = add_speculation(kept)
+    if pooled is None or pooled.num_accepted_tokens is None:
+        return None
+    drafts = sum(block[0] for block in blocks)
+    per_pos = pooled.accepted_per_pos
+    drafted = pooled.drafted_per_pos
+    survival = survival_of(per_pos, drafts, drafted) if per_pos is not None else None
+    draft_tokens = pooled.num_draft_tokens
+    if draft_tokens is None and tokens:
+        draft_tokens = drafts * tokens
+    return Accepted(
+        num_drafts=drafts,
+        num_draft_tokens=draft_tokens,
+        num_accepted_tokens=pooled.num_accepted_tokens,
+        survival=survival,
+        blocks_per_pos=tuple(count.accepted_per_pos or () for count in kept) if per_pos is not None else None,
+        blocks=tuple(blocks),
+    )
+
+
+def censored_alpha(accepted: Accepted, tokens: int | None) -> Estimate | None:
+    """Acceptance per token tested, with a 95 % interval (0 to 1); None where draft lengths are unknown.
+
+    Every draft tests tokens until the first miss or its end. Drafts accepted whole did not miss: they are censored,
+    so that the maximum-likelihood estimate is accepted / (accepted + misses), which does not fall with the setting.
+    Without positions it is the i.i.d. acceptance that gives the observed length.
+    """
+    if accepted.survival:
+        whole = accepted.survival[-1] * accepted.num_drafts
+        misses = max(0.0, accepted.num_drafts - whole)
+        tested = accepted.num_accepted_tokens + misses
+        if tested <= 0:
+            return None
+        share = tested / accepted.num_drafts
+        rate = accepted.num_accepted_tokens / tested
+        tops, bottoms = [], []
+        for drafts, taken in accepted.blocks:
+            tops.append(taken)
+            bottoms.append(max(taken, share * drafts))
+        estimate = ratio_estimate(tops, bottoms, max(rate * (1 - rate), 1e-12), bounds=(0.0, 1.0))
+        if estimate is None:
+            return None
+        shift = rate - estimate.value
+        return Estimate(
+            rate, max(0.0, estimate.low + shift), min(1.0, estimate.high + shift),
+            estimate.design_effect, estimate.batches,
+        )
+    if not tokens:
+        return None
+    length = accepted.length_estimate()
+    value, low, high = (alpha_of_length(x, tokens) for x in (length.value, length.low, length.high))
+    return Estimate(value, low, high, length.design_effect, length.batches)

@@ -1,0 +1,143 @@
+"""Engine steps of one window at one setting: their duration, batch and prefill share, and goodput.
+
+Four ways give the step time; the best one that the pages allow is used, and the first is checked against the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.model.interval import Interval
+from monitor.model.signal import NoData
+from monitor.signals.acceptance import why_no_acceptance
+from monitor.signals.pool import add_known
+from monitor.signals.sheet import Sheet
+from monitor.signals.window import Window, is_rateable
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Duration of a step (seconds), the way it was found (1 best to 4) and the steps it rests on."""
+
+    seconds: float
+    way: int
+    sample: float
+
+
+def from_inter_token(intervals: Sequence[Interval]) -> StepTime | None:
+    """Way 1: mean of the inter-token histogram, which has one observation per step and request (request-weighted)."""
+    histograms = [i.latency.inter_token for i in intervals if i.latency and i.latency.inter_token]
+    count = sum(h.count for h in histograms)
+    return StepTime(sum(h.total for h in histograms) / count, 1, count) if count > 0 else None
+
+
+def from_engine_steps(intervals: Sequence[Interval]) -> StepTime | None:
+    """Way 2: busy time over engine steps; busy where requests ran on average through the interval.
+
+    An interval counts as busy by the share min(1, running): a single request through half of it makes half a busy one.
+    """
+    busy = steps = 0.0
+    for i in intervals:
+        if i.traffic and i.traffic.engine_steps and i.gauges.running_mean is not None and is_rateable(i):
+            busy += min(1.0, i.gauges.running_mean) * i.traffic_seconds
+            steps += i.traffic.engine_steps
+    return StepTime(busy / steps, 2, steps) if steps > 0 and busy > 0 else None
+
+
+def from_drafts(intervals: Sequence[Interval]) -> StepTime | None:
+    """Way 3: running requests x time / drafts; too high, since running counts prefilling requests too."""
+    work = drafts = 0.0
+    for i in intervals:
+        if i.speculation and i.speculation.num_drafts and i.gauges.running_mean is not None and is_rateable(i):
+            work += i.gauges.running_mean * i.speculation_seconds
+            drafts += i.speculation.num_drafts
+    return StepTime(work / drafts, 3, drafts) if drafts > 0 and work > 0 else None
+
+
+def from_output_time(intervals: Sequence[Interval], length: float | None) -> StepTime | None:
+    """Way 4: time per output token x tokens per step; only finished requests, so it lags."""
+    histograms = [i.latency.time_per_output_token for i in intervals if i.latency and i.latency.time_per_output_token]
+    count = sum(h.count for h in histograms)
+    if count <= 0 or length is None:
+        return None
+    return StepTime(sum(h.total for h in histograms) / count * length, 4, count)
+
+
+def step_time(intervals: Sequence[Interval], length: float | None) -> StepTime | None:
+    """Step time by the best way that the intervals allow; None where they allow none."""
+    return (
+        from_inter_token(intervals)
+        or from_engine_steps(intervals)
+        or from_drafts(intervals)
+        or from_output_time(intervals, length)
+    )
+
+
+def decode_batch(intervals: Sequence[Interval]) -> tuple[float, float] | None:
+    """Requests that decode together and the steps counted; None where neither steps nor running requests are known."""
+    outputs = steps = 0.0
+    for i in intervals:
+        if i.latency and i.latency.inter_token and i.traffic and i.traffic.engine_steps:
+            outputs += i.latency.inter_token.count
+            steps += i.traffic.engine_steps
+    if steps > 0 and outputs > 0:
+        return max(1.0, outputs / steps), steps
+    weight = sum(i.gauges_seconds for i in intervals if i.gauges.running_mean)
+    if weight <= 0:
+        return None
+    running = sum(i.gauges.running_mean * i.gauges_seconds for i in intervals if i.gauges.running_mean) / weight
+    return running, weight
+
+
+def write_steps(sheet: Sheet, window: Window, off_step_seconds: float | None) -> None:
+    """Write every signal of the steps family down; the acceptance family must be on the sheet."""
+    intervals = [interval for _, interval in window.of_setting]
+    is_off = window.setting is not None and window.setting.is_off
+    length = 1.0 if is_off else _length(sheet)
+    absent = _why_none(window)
+    found = step_time(intervals, length)
+    sheet.put("step_seconds", found.seconds if found else None, found.sample if found else 0.0, absent=absent)
+    sheet.put("step_seconds_way", found.way if found else None, found.sample if found else 0.0, absent=absent)
+    first, last = from_inter_token(intervals), from_output_time(intervals, length)
+    sheet.put(
+        "step_seconds_disagreement",
+        abs(last.seconds / first.seconds - 1.0) if first and last and first.seconds > 0 else None,
+        min(first.sample, last.sample) if first and last else 0.0, absent=absent,
+    )
+    batch = decode_batch(intervals)
+    sheet.put("decode_batch", batch[0] if batch else None, batch[1] if batch else 0.0, absent=absent)
+    _write_prefill(sheet, intervals, absent)
+    goodput = length / found.seconds if found and length is not None and found.seconds > 0 else None
+    why = why_no_acceptance(window) if length is None else absent
+    sheet.put("goodput", goodput, found.sample if found else 0.0, absent=why)
+    gain = goodput * off_step_seconds - 1.0 if goodput is not None and off_step_seconds else None
+    sheet.put("gain_over_off", gain, found.sample if found else 0.0,
+              absent=NoData.NO_BASELINE if goodput is not None else why)
+
+
+def _length(sheet: Sheet) -> float | None:
+    """Tokens per step: over all steps where coverage is known, else per draft."""
+    for name in ("effective_acceptance_length", "acceptance_length"):
+        signal = sheet.scalars.get(name)
+        if signal is not None and signal.value is not None:
+            return signal.value
+    return None
+
+
+def _why_none(window: Window) -> NoData:
+    if window.is_mixed:
+        return NoData.MIXED_SETTINGS
+    if not window.recent:
+        return NoData.NO_INTERVALS
+    moved = [i.traffic.generation_tokens for _, i in window.of_setting if i.traffic is not None]
+    return NoData.NO_TRAFFIC if moved and not add_known(moved) else NoData.NOT_EXPORTED
+
+
+def _write_prefill(sheet: Sheet, intervals: Sequence[Interval], absent: NoData) -> None:
+    tokens = steps = 0.0
+    for i in intervals:
+        if i.traffic and i.traffic.engine_steps and i.traffic.prompt_tokens is not None:
+            tokens += max(0.0, i.traffic.prompt_tokens - (i.traffic.cached_prompt_tokens or 0.0))
+            steps += i.traffic.engine_steps
+    sheet.put("prefill_tokens_per_step", tokens / steps if steps > 0 else None, steps, absent=absent)
