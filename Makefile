@@ -1,0 +1,57 @@
+# acceptd: `make run` starts the daemon, `make test` runs every check that needs no engine.
+# Both set up all they use: a virtual environment in .venv and, where apt can be used, the services that tests talk to.
+
+PYTHON ?= python3.11
+ifeq (, $(shell command -v $(PYTHON) 2>/dev/null))
+PYTHON := python3
+endif
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: run demo test lint unit integration test-vllm test-llamacpp bench services clean
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "acceptd needs Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tests/services.sh python3-venv
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# The daemon on its embedded store: your configuration, else the vLLM servers on this host, else a simulated fleet.
+run: $(STAMP)
+	@$(BIN)/acceptd run $(ARGS)
+
+demo: $(STAMP)
+	@$(BIN)/acceptd demo $(ARGS)
+
+test: $(STAMP) services lint unit integration
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/mypy -p monitor
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest -q tests/unit tests/property
+
+integration: $(STAMP) services
+	$(BIN)/python -m pytest -q tests/integration tests/acceptance
+
+# PostgreSQL and the like; says loudly what it cannot install.
+services:
+	@tests/services.sh postgresql
+
+# End to end on a real vLLM; builds it into a cache outside the checkout (about 3.4 GB, once).
+test-vllm: $(STAMP)
+	$(PYTHON) tests/rigs/vllm/build.py
+	$(BIN)/python -m pytest -q -m vllm tests/engines
+
+test-llamacpp: $(STAMP)
+	$(PYTHON) tests/rigs/llamacpp/build.py
+	$(BIN)/python -m pytest -q -m llamacpp tests/engines
+
+bench: $(STAMP)
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
