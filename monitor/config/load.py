@@ -6,15 +6,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from monitor.config.model import Config, DriverKind, ServerConfig
 from monitor.errors import ConfigError, Problem
+from monitor.model.document import Document, one_of, parse_document
 
 #: Environment variables override settings: ACCEPTD_ + the path in capitals, levels joined by two underscores.
 ENV_PREFIX = "ACCEPTD_"
@@ -29,58 +28,31 @@ def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Config:
     Raises ConfigError with every problem found. Files named by `*_file` keys are read here, so that a missing
     secret is found at check time.
     """
-    data: dict[str, Any] = {} if path is None else _read_yaml(path)
-    file = str(path) if path else "environment"
+    document = _read(path) if path else Document("environment", None, {})
+    # `slack:` with nothing below it is YAML for null; people mean "not set".
+    given = {key: value for key, value in (document.value or {}).items() if value is not None}
+    data = _with_environment(given, os.environ if environ is None else environ)
+    document = Document(document.file, data, document.marks)
     try:
-        data = _with_environment(data, os.environ if environ is None else environ)
         config = Config.model_validate(data)
     except ValidationError as error:
-        raise ConfigError([*(_problem(file, data, e) for e in error.errors())]) from None
-    problems = [*_contradictions(file, config), *_unreadable_files(file, config)]
+        raise ConfigError([_problem(document, entry) for entry in error.errors()]) from None
+    problems = [*_contradictions(document.file, config), *_unreadable_files(document.file, config)]
     if problems:
         raise ConfigError(problems)
     return config
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader that refuses a key given twice, where YAML libraries silently keep the last."""
-
-
-def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    loader.flatten_mapping(node)
-    seen: dict[Any, int] = {}
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node)
-        if not isinstance(key, str):
-            raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is not a text", key_node.start_mark)
-        if key in seen:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"key {key!r} is given twice (first on line {seen[key]})", key_node.start_mark
-            )
-        seen[key] = key_node.start_mark.line + 1
-    return loader.construct_mapping(node, deep=True)
-
-
-_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Document:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([Problem(str(path), str(error), "a readable YAML file")]) from error
-    try:
-        data = yaml.load(text, _StrictLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "the file"
-        found = getattr(error, "problem", None) or str(error)
-        raise ConfigError([Problem(where, found, "valid YAML", str(path))]) from error
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise ConfigError([Problem("the file", f"a {type(data).__name__}", "a mapping of settings", str(path))])
-    return data
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ConfigError([Problem(str(path), str(reason), "a readable YAML file")]) from error
+    document = parse_document(text, str(path))
+    if document.value is not None and not isinstance(document.value, dict):
+        raise ConfigError([document.problem((), "a mapping of settings")])
+    return document
 
 
 def _with_environment(data: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
@@ -95,43 +67,27 @@ def _with_environment(data: dict[str, Any], environ: Mapping[str, str]) -> dict[
             place[section] = dict(below) if isinstance(below, dict) else {}
             place = place[section]
         value = environ[name]
-        place[key] = value if any(word in key for word in _SECRET_KEYS) else yaml.safe_load(value)
+        place[key] = value if _is_secret(key) else parse_document(value, f"environment variable {name}").value
     return data
 
 
-def _problem(file: str, data: Any, error: Any) -> Problem:
-    path, found = "", data
-    for part in error["loc"]:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-        try:
-            found = found[part]
-        except (KeyError, IndexError, TypeError):
-            found = None
-    expected = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    kind = error["type"]
-    if kind == "missing":
-        return Problem(path, "nothing", "a value (it has no default)", file)
-    if kind == "extra_forbidden":
-        known = _known_keys(error["loc"])
-        near = get_close_matches(str(error["loc"][-1]), known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        return Problem(path, "an unknown key", f"one of {', '.join(known)}{hint}", file)
-    return Problem(path or "the file", _shown(path, found), _lower(expected), file)
+def _is_secret(key: str) -> bool:
+    return any(word in key for word in _SECRET_KEYS) and not key.endswith("_file")
 
 
-def _lower(text: str) -> str:
-    return text.removeprefix("Input should be ").replace("String should match pattern", "text that matches")
-
-
-def _shown(path: str, value: Any) -> str:
-    if any(word in path for word in _SECRET_KEYS) and not path.endswith("_file"):
-        return "<secret>"
-    if isinstance(value, dict | list):
-        return f"a {'mapping' if isinstance(value, dict) else 'list'}"
-    if isinstance(value, str):
-        # A URL may carry a password where none is allowed; the message must not repeat it.
-        value = re.sub(r"(://)[^/@\s]+@", r"\1<secret>@", value)
-    return "nothing" if value is None else repr(value)
+def _problem(document: Document, error: Any) -> Problem:
+    loc = error["loc"]
+    if error["type"] == "missing":
+        return document.problem(loc, "a value (it has no default)", found="nothing")
+    if error["type"] == "extra_forbidden":
+        return document.problem(loc, one_of(str(loc[-1]), _known_keys(loc)), found="an unknown key")
+    expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    expected = expected.replace("String should match pattern", "text that matches")
+    if any(_is_secret(part) for part in loc if isinstance(part, str)):
+        return document.problem(loc, expected, found="<secret>")
+    # A URL may carry a password where none is allowed; the message must not repeat it.
+    found = re.sub(r"(://)[^/@\s]+@", r"\1<secret>@", document.found(loc))
+    return document.problem(loc, expected, found=found)
 
 
 def _known_keys(loc: tuple[int | str, ...]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -226,7 +226,7 @@ class Report(Section):
     """The weekly report."""
 
     day: Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"] = Field("mon", description="Day of the week.")
-    at: ClockTime = Field(time(9, 0), description="Time of day, in quotes.")
+    at: ClockTime = Field(time(9, 0), description="Time of day.")
     timezone: TimeZone = Field("UTC", description="Zone of day and time.")
     target_acceptance: float = Field(0.6, gt=0, lt=1, description="Acceptance rate shown as the target; never paged.")
 
@@ -271,9 +271,3 @@ class Config(Section):
     report: Report = Field(default_factory=lambda: Report.model_validate({}), description="Weekly report.")
     web: Web = Field(default_factory=lambda: Web.model_validate({}), description="Own endpoints.")
     log: Log = Field(default_factory=lambda: Log.model_validate({}), description="Own log.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _sections_may_be_empty(cls, data: Any) -> Any:
-        # `slack:` with nothing below it is YAML for null; people mean "not set".
-        return {key: value for key, value in data.items() if value is not None} if isinstance(data, dict) else data

@@ -10,30 +10,17 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+from monitor.model.duration import DURATION_FORM, parse_duration
+
 _BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 
 
 def seconds(value: Any) -> float:
     """Seconds of a duration such as `90s`, `5m` or `1h30m`; a bare number is refused since its unit is a guess."""
-    text = value if isinstance(value, str) else ""
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError("a duration with a unit, such as 90s, 5m or 1h30m (units: ms s m h d w)")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
-def duration_text(value: float) -> str:
-    """The shortest duration text for so many seconds, for people and for written configurations."""
-    if value == 0:
-        return "0s"
-    whole = round(value * 1000)
-    out = ""
-    for unit, size in (("d", 86400000), ("h", 3600000), ("m", 60000), ("s", 1000), ("ms", 1)):
-        count, whole = divmod(whole, size)
-        out += f"{count}{unit}" if count else ""
-    return out
+    try:
+        return parse_duration(value if isinstance(value, str) else "")
+    except ValueError:
+        raise ValueError(DURATION_FORM) from None
 
 
 def size_bytes(value: Any) -> int:
@@ -80,7 +67,7 @@ def _zone(value: str) -> str:
 def _clock_time(value: Any) -> time:
     match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError('a time of day in quotes, such as "09:00"')
+        raise ValueError('a time of day such as 09:00')
     return time(int(match[1]), int(match[2]))
 
 

@@ -1,4 +1,4 @@
-"""What is said of alerts, decisions and reports: the words, before any receiver's form. Rollouts add their own sentences.
+"""What is said of alerts, decisions and reports: the words, before any receiver's form.
 
 Every notice says what happened, how bad, why (the numbers), and what to do next, with a command to paste.
 """

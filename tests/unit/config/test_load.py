@@ -8,7 +8,7 @@ import pytest
 
 from monitor.config.load import load, secret
 from monitor.config.model import Config
-from monitor.config.scalars import duration_text, seconds
+from monitor.config.scalars import seconds
 from monitor.errors import ConfigError
 from monitor.model.server import Mode
 
@@ -22,7 +22,7 @@ def write(tmp_path: Path, text: str) -> Path:
 def problems(tmp_path: Path, text: str, environ: dict[str, str] | None = None) -> list[str]:
     with pytest.raises(ConfigError) as error:
         load(write(tmp_path, text), environ or {})
-    return [str(problem).removeprefix(f"{tmp_path}/acceptd.yaml: ") for problem in error.value.problems]
+    return [str(problem) for problem in error.value.problems]
 
 
 SERVER = "servers: [{name: chat-1, url: 'http://127.0.0.1:8000'}]\n"
@@ -45,7 +45,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
             groups:
               - {{name: chat, mode: approve, limits: {{max_speculative_tokens: 4, cooldown: 1h30m}}}}
             slack: {{bot_token_file: {tmp_path}/token, channel: '#oncall'}}
-            report: {{day: mon, at: "10:30", timezone: Europe/Berlin}}
+            report: {{day: mon, at: 10:30, timezone: Europe/Berlin}}
             """,
         ),
         {},
@@ -66,7 +66,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
             "servers: [{name: a, url: 'http://h', grup: x}]",
             "servers[0].grup: found an unknown key",
         ),
-        ("duration without unit", "scrape: {interval: 15}", "scrape.interval: found 15, expected a duration with"),
+        ("duration without unit", "scrape: {interval: 15}", "scrape.interval: found 15, expected a duration such"),
         ("timeout above interval", "scrape: {timeout: 20s}", "expected timeout (20s) not above interval (15s)"),
         ("wrong scheme", "servers: [{name: a, url: 'ftp://h'}]", "servers[0].url: found 'ftp://h', expected a URL"),
         ("bad name", "servers: [{name: 'a b', url: 'http://h'}]", "servers[0].name: found 'a b', expected text that"),
@@ -76,7 +76,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
         ("group of nobody", SERVER + "groups: [{name: chat}]", "groups[0].name: found 'chat', expected a group"),
         ("limits crossed", SERVER + "groups: [{name: chat-1, limits: {min_speculative_tokens: 9}}]", "not above"),
         ("unknown zone", "report: {timezone: Berlin}", "report.timezone: found 'Berlin', expected a time zone"),
-        ("time read as a number", "report: {at: 10:30}", "expected a time of day in quotes"),
+        ("time out of range", "report: {at: 24:30}", "report.at: found '24:30', expected a time of day"),
         ("open page without token", "web: {listen: '0.0.0.0:9747'}", "expected a token or token_file"),
         ("two ways to Slack", "slack: {bot_token: x, channel: c, webhook_url: y}", "exactly one of bot_token(_file)"),
         ("bot without channel", "slack: {bot_token: x}", "a channel for the bot"),
@@ -84,7 +84,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
         ("missing rules file", "rules: {files: [/nowhere/r.yaml]}", "rules.files[0]: found '/nowhere/r.yaml'"),
         ("not a mapping", "[1]", "found a list, expected a mapping of settings"),
         ("not YAML", "a: [", "expected valid YAML"),
-        ("a key twice", "mode: auto\nmode: observe", "key 'mode' is given twice (first on line 1)"),
+        ("a key twice", "mode: auto\nmode: observe", "expected one mode (the first is on line 1)"),
         ("a wrong mode", "mode: automatic", "mode: found 'automatic', expected 'observe', 'recommend', 'approve' or"),
         (
             "program that is not there",
@@ -101,6 +101,7 @@ def test_a_mistake_is_named(tmp_path: Path, mistake: str, text: str, message: st
 def test_every_mistake_is_listed_at_once(tmp_path: Path) -> None:
     found = problems(tmp_path, "scrape: {interval: 15}\nmode: x\nservers: [{name: a, url: 'ftp://h', drvier: 1}]")
     assert len(found) == 4
+    assert found[0].startswith(f"{tmp_path}/acceptd.yaml:2:7: mode: ")
     assert any("did you mean driver?" in problem for problem in found)
 
 
@@ -134,12 +135,7 @@ def test_a_wrong_variable_is_a_mistake_too(tmp_path: Path) -> None:
     assert any("scrape.intervall" in p for p in problems(tmp_path, "", {"ACCEPTD_SCRAPE__INTERVALL": "30s"}))
 
 
-@pytest.mark.parametrize("text", ["90s", "5m", "1h30m", "250ms", "7d", "1w"])
-def test_durations_round_trip(text: str) -> None:
-    assert seconds(duration_text(seconds(text))) == seconds(text)
-
-
-@pytest.mark.parametrize("text", ["", "5", "m5", "5 m", "5x", "-5m", "5m3", None, 5, True])
+@pytest.mark.parametrize("text", ["", "5", "m5", "5 m", "5x", "-5m", "5m3", "1.5h", None, 5, True])
 def test_a_duration_needs_number_and_unit(text: object) -> None:
-    with pytest.raises(ValueError, match="a duration with a unit"):
+    with pytest.raises(ValueError, match="a duration such as"):
         seconds(text)
