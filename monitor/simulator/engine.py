@@ -1,0 +1,338 @@
+"""The simulated engine: a seeded model of continuous batching that turns seconds into counts. It reads no clock.
+
+`advance(seconds)` runs in ticks of at most `max_tick_seconds`. Within a tick the step time is that of the batch at its
+begin; every step of every request is drawn (one matrix per tick), so V1's identities hold exactly:
+
+- accepted per position never rises and sums to the accepted tokens; accepted <= draft tokens <= k x drafts;
+- generation tokens = engine outputs (= count of inter_token_latency) + accepted + first tokens, and with a draft in every
+  step drafts = outputs. (A real server also counts accepted tokens that its length limit cuts off: up to k a request.)
+
+Simplifications: a prompt is prefilled in its own steps without slowing the others' step; a preempted request recomputes its
+prompt and tokens the same way; KV room is looked at when admitting and at the end of a tick.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.simulator.behaviour import Behaviour, Step
+from monitor.simulator.counts import Counts
+from monitor.simulator.load import Job, Load, Traffic
+from monitor.simulator.requests import Request
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes of the engine: requests in a batch, longest sequence and KV cache (tokens), prefill and noise of a step."""
+
+    max_num_seqs: int = 256
+    max_model_len: int = 1024
+    kv_tokens: int = 131_072
+    #: Seconds per computed prompt token: 21 us, the per-token verify cost of the fit behind the shipped tables.
+    prefill_seconds_per_token: float = 2.1e-5
+    #: Coefficient of variation of one step's duration; a live CPU server showed far more, a GPU about this.
+    step_noise: float = 0.02
+    #: Longest tick (simulated seconds): step time follows the batch with this delay.
+    max_tick_seconds: float = 1.0
+
+
+class _Tick:
+    """Clock and sums of the steps of one tick."""
+
+    def __init__(self, start: float, step: Step, durations: Floats) -> None:
+        self.step = step
+        self.durations = durations
+        self.ends = start + np.cumsum(durations)
+        self.begins = self.ends - durations
+        self.n = len(durations)
+        self.outputs = np.zeros(self.n, dtype=np.int64)
+        self.tokens = np.zeros(self.n, dtype=np.int64)
+
+
+class Engine:
+    """One engine of one life."""
+
+    def __init__(
+        self, behaviour: Behaviour, load: Load, limits: Limits, seed: int, day_offset_seconds: float = 0.0
+    ) -> None:
+        self.behaviour = behaviour
+        self.limits = limits
+        self.counts = Counts(behaviour.num_speculative_tokens, limits.max_model_len)
+        self.now = 0.0
+        self._until = 0.0
+        self._rng = np.random.default_rng(seed)
+        traffic_rng = np.random.default_rng((seed, 1))
+        self.traffic = Traffic(load, traffic_rng, limits.max_model_len, day_offset_seconds)
+        self._running: list[Request] = []
+        self._waiting: deque[Request] = deque()
+
+    # What the gauges show.
+
+    @property
+    def running(self) -> int:
+        """Requests in the batch."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have arrived and not been admitted."""
+        return len(self._waiting)
+
+    @property
+    def kv_usage(self) -> float:
+        """Share of the KV cache in use (0 to 1)."""
+        return min(1.0, self._kv_used() / self.limits.kv_tokens)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Weights are offloaded."""
+        return self.behaviour.is_asleep(self.now)
+
+    # What callers do.
+
+    def submit(self, prompt_tokens: int, max_tokens: int, on_end: Callable[[Request], None] | None = None) -> Request:
+        """Put a request from outside into the queue; it makes exactly `max_tokens` tokens."""
+        job = Job(self.now, prompt_tokens, max_tokens, max_tokens)
+        request = Request(job, ease=0.0, external=True, on_end=on_end)
+        self._waiting.append(request)
+        return request
+
+    def abort(self, request: Request) -> None:
+        """Take a request out before its end; nothing happens once it has ended."""
+        if request.finish_reason is None:
+            self._running = [other for other in self._running if other is not request]
+            self._waiting = deque(other for other in self._waiting if other is not request)
+            self._end(request, "abort")
+
+    def abort_all(self) -> None:
+        """Take every request out, as a server does that stops or goes to sleep."""
+        for request in [*self._running, *self._waiting]:
+            self.abort(request)
+
+    def advance(self, seconds: float) -> None:
+        """Let so many simulated seconds pass; less than a step is kept for the next call."""
+        self._until += max(0.0, seconds)
+        while self._advance_once():
+            pass
+
+    def _advance_once(self) -> bool:
+        if self.behaviour.is_asleep(self.now):
+            self.abort_all()
+            return self._idle_until(self._next_fault())
+        if self.behaviour.is_halted(self.now):
+            self._take_arrivals(self.now)
+            while self._waiting and len(self._running) < self.limits.max_num_seqs:
+                self._start(self._waiting[0], self.now, self.behaviour.step(1, self.now))
+                self._running.append(self._waiting.popleft())
+            return self._idle_until(self._next_fault())
+        if not self._running and not self._waiting:
+            arrival = self.traffic.next_arrival(self.now)
+            if arrival is None or arrival > self._until:
+                return self._idle_until(None)
+            self.now = max(self.now, arrival)
+        self._take_arrivals(self.now)
+        if not self._running and not self._waiting:
+            return self.now < self._until
+        return self._tick()
+
+    def _idle_until(self, time: float | None) -> bool:
+        self.now = self._until if time is None else min(time, self._until)
+        return self.now < self._until
+
+    def _next_fault(self) -> float | None:
+        return self.behaviour.faults.next_change(self.now)
+
+    def _take_arrivals(self, now: float) -> None:
+        while (job := self.traffic.take(now)) is not None:
+            self._waiting.append(Request(job, ease=0.0))
+
+    # One tick.
+
+    def _tick(self) -> bool:
+        step = self.behaviour.step(self._batch(), self.now)
+        fault = self._next_fault()
+        left = min(self._until, fault if fault is not None else self._until) - self.now
+        steps = min(int(left / step.seconds), max(1, int(self.limits.max_tick_seconds / step.seconds)))
+        if steps < 1 and self.now + step.seconds <= self._until:
+            steps = 1  # a fault begins before the next step would end: one step across it
+        if steps < 1:
+            return False
+        tick = _Tick(self.now, step, self._durations(step.seconds, steps))
+        free_from = [0] * (self.limits.max_num_seqs - len(self._running))
+        current, self._running = self._running, []
+        for request, last in zip(current, self._decode(current, tick, 0), strict=True):
+            self._settle(request, last, tick, free_from)
+        self._admit(tick, free_from)
+        self.now = float(tick.ends[-1])
+        self._record(tick)
+        self._preempt()
+        return self.now < self._until
+
+    def _batch(self) -> int:
+        """Requests that the next steps will hold: those running, and as many of those waiting as fit."""
+        batch, room = len(self._running), self.limits.kv_tokens - self._kv_used()
+        for request in self._waiting:
+            room -= request.tokens
+            if batch >= self.limits.max_num_seqs or (room < 0 and batch > 0):
+                break
+            batch += 1
+        return batch
+
+    def _durations(self, seconds: float, steps: int) -> Floats:
+        noise = self.limits.step_noise
+        if noise == 0:
+            return np.full(steps, seconds)
+        return seconds * np.exp(noise * self._rng.standard_normal(steps) - noise * noise / 2)
+
+    def _settle(self, request: Request, last: int | None, tick: _Tick, free_from: list[int]) -> None:
+        """A request's part in this tick is known: it goes on, or ends at step `last` and frees its slot."""
+        if last is None:
+            self._running.append(request)
+            return
+        heapq.heappush(free_from, last + 1)
+        request.last_token = float(tick.ends[last])
+        self._end(request, "length" if request.room == 0 else "stop")
+
+    def _admit(self, tick: _Tick, free_from: list[int]) -> None:
+        """Give free slots to those who wait, first come first served; a slot freed in this tick can be used again in it."""
+        kv_used = self._kv_used()
+        while True:
+            if not self._waiting:
+                self._take_arrivals_one(float(tick.ends[-1]))
+            if not self._waiting or not free_from:
+                break
+            request = self._waiting[0]
+            begin = max(free_from[0], int(np.searchsorted(tick.begins, request.job.arrival)))
+            kv_used += request.tokens
+            if begin >= tick.n or (kv_used > self.limits.kv_tokens and self._running):
+                break
+            heapq.heappop(free_from)
+            self._waiting.popleft()
+            self._start(request, float(tick.begins[begin]), tick.step)
+            (last,) = self._decode([request], tick, begin)
+            if last is not None:
+                kv_used -= request.tokens
+            self._settle(request, last, tick, free_from)
+        self._take_arrivals(float(tick.ends[-1]))
+
+    def _take_arrivals_one(self, now: float) -> None:
+        job = self.traffic.take(now)
+        if job is not None:
+            self._waiting.append(Request(job, ease=0.0))
+
+    def _start(self, request: Request, now: float, step: Step) -> None:
+        job = request.job
+        if request.admitted is None:
+            request.admitted = now
+            request.ease = step.law.latent(self._rng)
+            self.counts.prompt_tokens += job.prompt_tokens
+            self.counts.cached_prompt_tokens += job.cached_tokens
+        computed = request.tokens - job.cached_tokens
+        seconds = computed * self.limits.prefill_seconds_per_token
+        request.prefill_steps_left = max(1, ceil(seconds / step.seconds))
+
+    def _decode(self, requests: list[Request], tick: _Tick, begin: int) -> list[int | None]:
+        """Run requests from step `begin` to the end of the tick; where each one ended, or `None` where it goes on."""
+        if not requests:
+            return []
+        starts = [self._prefill(request, tick, begin) for request in requests]
+        start = np.array(starts, dtype=np.int64)
+        ease = np.array([request.ease for request in requests])
+        left = np.array([request.left for request in requests], dtype=np.int64)
+        room = np.array([request.room for request in requests], dtype=np.int64)
+        steps = np.arange(tick.n)
+        outcome = tick.step.law.outcomes(self._rng, ease, tick.n)
+        emitted = np.maximum(outcome, 1) * (steps >= start[:, None])
+        total = emitted.cumsum(axis=1)
+        is_over = total >= left[:, None]
+        ends = is_over[:, -1]
+        last = np.where(ends, is_over.argmax(axis=1), tick.n - 1)
+        # One-token requests end with their prefill and make no step of their own.
+        last = np.where(left <= 0, start - 1, last)
+        rows = np.flatnonzero(ends & (left > 0))
+        excess = np.maximum(total[rows, last[rows]] - room[rows], 0)
+        outcome[rows, last[rows]] -= excess
+        emitted[rows, last[rows]] -= excess
+        is_live = (steps >= start[:, None]) & (steps <= last[:, None])
+        emitted *= is_live
+        tick.outputs += is_live.sum(axis=0)
+        tick.tokens += emitted.sum(axis=0)
+        if tick.step.drafted:
+            self.counts.add_drafts(outcome[is_live], tick.step.drafted)
+        made = emitted.sum(axis=1).tolist()
+        for request, tokens in zip(requests, made, strict=True):
+            request.produced += tokens
+        self.counts.generation_tokens += sum(made)
+        return [place if over else None for place, over in zip(last.tolist(), ends.tolist(), strict=True)]
+
+    def _prefill(self, request: Request, tick: _Tick, begin: int) -> int:
+        """Make what this tick holds of its prefill; the step at which its drafts begin (`tick.n`: not in this tick)."""
+        needed = request.prefill_steps_left
+        done = begin + needed
+        request.prefill_steps_left = max(0, done - tick.n)
+        if done > tick.n or needed == 0:
+            return min(done, tick.n)
+        if request.first_token is None:
+            request.first_token = float(tick.ends[done - 1])
+            request.produced = 1
+            tick.tokens[done - 1] += 1 + request.job.prompt_tokens
+            self.counts.first_tokens += 1
+            self.counts.generation_tokens += 1
+            self.counts.first_token.observe(request.first_token - request.job.arrival)
+        return done
+
+    def _record(self, tick: _Tick) -> None:
+        busy = tick.tokens > 0
+        counts = self.counts
+        counts.step.observe_each(tick.durations, tick.outputs)
+        counts.iteration_tokens.observe_each(tick.tokens[busy].astype(np.float64), np.ones(int(busy.sum()), dtype=np.int64))
+
+    def _preempt(self) -> None:
+        """While the KV cache overflows, send the latest request back to the head of the queue."""
+        while self._kv_used() > self.limits.kv_tokens and len(self._running) > 1:
+            request = self._running.pop()
+            request.preemptions += 1
+            self.counts.preemptions += 1
+            self._waiting.appendleft(request)
+
+    def _kv_used(self) -> int:
+        return sum(request.tokens for request in self._running)
+
+    def _end(self, request: Request, reason: str) -> None:
+        request.finish_reason = reason
+        self.counts.finished[reason] += 1
+        if reason != "abort":
+            self._observe(request)
+        if not request.external:
+            self.traffic.answered(request.job, max(request.last_token, self.now))
+        if request.on_end is not None:
+            request.on_end(request)
+
+    def _observe(self, request: Request) -> None:
+        job, counts = request.job, self.counts
+        admitted, first, last = request.admitted, request.first_token, request.last_token
+        assert admitted is not None and first is not None
+        decode = last - first
+        counts.prompt_lengths.observe(job.prompt_tokens)
+        counts.computed_prompt_lengths.observe(job.prompt_tokens - job.cached_tokens)
+        counts.generation_lengths.observe(request.produced)
+        counts.max_generation_lengths.observe(request.produced)
+        counts.params_max_tokens.observe(job.max_tokens)
+        counts.params_n.observe(1)
+        counts.preemptions_per_request.observe(request.preemptions)
+        counts.e2e.observe(last - job.arrival)
+        counts.queue.observe(admitted - job.arrival)
+        counts.inference.observe(last - admitted)
+        counts.prefill.observe(first - admitted)
+        counts.decode.observe(decode)
+        counts.time_per_output_token.observe(decode / (request.produced - 1) if request.produced > 1 else 0.0)
