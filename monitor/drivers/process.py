@@ -1,0 +1,302 @@
+"""Driver `process`: the server as a child of the daemon in a session of its own, which outlives the daemon.
+
+It owns starting, stopping and recognising the server's processes; what it started is kept in a state file, so that a
+new daemon takes the server up again by pid and start time, or by the marker in the environment of its processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from monitor.clock import Clock
+from monitor.drivers.logs import ServerLog
+from monitor.drivers.procfs import Process, ProcFs
+from monitor.drivers.protocol import Command, DriverStatus, Launcher, PortOwner, ServerState
+from monitor.drivers.record import StartRecord, StateFile
+from monitor.errors import ActionError
+from monitor.model.life import Setting
+from monitor.model.server import ServerName
+
+#: Marks every process of a server: its name, and the state folder (two daemons may use one name).
+_SERVER, _HOME, _TOKEN = "ACCEPTD_SERVER", "ACCEPTD_HOME", "ACCEPTD_START"
+#: py-setproctitle, which vLLM uses, writes over the environment (and so our marker) unless this is set.
+_KEEP_ENVIRON = {"SPT_NOENV": "1"}
+#: Of the daemon's own environment: meant for it alone (systemd's protocol, credentials).
+_PRIVATE = (
+    "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
+    "INVOCATION_ID", "JOURNAL_STREAM", "CREDENTIALS_DIRECTORY", "MAINPID", "MANAGERPID",
+)  # fmt: skip
+
+#: Our children by pid: only a parent learns an exit code, and only while it keeps the handle. Kept per process and not
+#: per driver, since a reload makes new drivers for the same children.
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessOptions:
+    """How the server is started. `port` None means that nobody knows it: port checks are then left out."""
+
+    state_folder: Path
+    log_folder: Path
+    environ: Mapping[str, str]
+    cwd: Path | None = None
+    port: int | None = None
+    log_size_limit: int = 64 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One look: the record as stored and as now known, the main process, and all living members."""
+
+    stored: StartRecord | None
+    record: StartRecord | None
+    main: Process | None
+    members: tuple[Process, ...]
+
+    @property
+    def is_news(self) -> bool:
+        return self.record != self.stored
+
+
+class ProcessDriver:
+    """Starts and stops one server as a process of its own session."""
+
+    kind = "process"
+    acts = True
+
+    def __init__(
+        self, name: ServerName, launcher: Launcher, options: ProcessOptions, clock: Clock, proc: ProcFs | None = None
+    ) -> None:
+        self._name = name
+        self._launcher = launcher
+        self._options = options
+        self._clock = clock
+        self._proc = proc or ProcFs()
+        self._file = StateFile(options.state_folder, name)
+        self._log = ServerLog(options.log_folder, name, size_limit=options.log_size_limit)
+        self._home = str(options.state_folder.resolve())
+
+    @property
+    def launcher(self) -> Launcher:
+        """What renders the server's command line."""
+        return self._launcher
+
+    def status(self) -> DriverStatus:
+        """What is there of the server now; takes up its process where the record lost it. Raises ActionError."""
+        seen = self._look()
+        if seen.is_news and seen.record is not None:
+            # Lost to another daemon that acts right now: it will see the same.
+            with contextlib.suppress(ActionError), self._file.locked():
+                if self._file.read() == seen.stored:
+                    self._file.write(seen.record)
+        if seen.main is not None:
+            self._log.trim()
+        return self._describe(seen)
+
+    def start(self, setting: Setting, token: str) -> None:
+        """Start the server with `setting`. See `Driver.start`."""
+        refuse_under_unit(self._proc)
+        command = self._launcher.render(setting)
+        program = self._program(command)
+        with self._file.locked():
+            self._refuse_if_present(self._describe(self._look()))
+            record = StartRecord(
+                token=token,
+                setting=setting,
+                command_hash=self._launcher.base_hash,
+                boot_id=self._proc.boot_id(),
+                asked_at=self._clock.now(),
+            )
+            # Written before the process is born: if we die in between, its marker leads back to it.
+            self._file.write(record)
+            self._spawn(command, program, record)
+
+    def stop(self, *, force: bool = False) -> None:
+        """Ask the server to end, or kill all that belongs to it. See `Driver.stop`."""
+        with self._file.locked():
+            seen = self._look()
+            record, main = seen.record, seen.main
+            if force:
+                self._signal(seen.members, signal.SIGKILL)
+            elif main is None:
+                self._signal(seen.members, signal.SIGTERM)
+            elif record is None or not record.stop_asked:
+                # Only the main process, and once: it tells its engines itself, and a second SIGTERM means "at once".
+                self._signal([main], signal.SIGTERM)
+            if record is not None and not record.stop_asked:
+                self._file.write(replace(record, stop_asked=True))
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines of the newest start, secrets redacted."""
+        return self._launcher.redact(self._log.tail(lines))
+
+    def _describe(self, seen: _Seen) -> DriverStatus:
+        record, main = seen.record, seen.main
+        port_owner = self._port_owner(seen.members)
+        if main is not None:
+            state = ServerState.RUNNING
+        elif seen.members:
+            state = ServerState.LEFTOVERS
+        elif port_owner is PortOwner.OTHER:
+            state = ServerState.FOREIGN
+        elif record is None or record.stop_asked:
+            state = ServerState.STOPPED
+        else:
+            state = ServerState.EXITED
+        return DriverStatus(
+            state=state,
+            process=f"pid {main.pid} of {main.start_ticks}" if main else "",
+            pid=main.pid if main else None,
+            started_at=record.asked_at if record else None,
+            setting=record.setting if record else None,
+            token=record.token if record else "",
+            command_hash=record.command_hash if record else "",
+            exit_code=record.exit_code if record else None,
+            stop_asked=record.stop_asked if record else False,
+            leftovers=tuple(f"{p.name} (pid {p.pid})" for p in seen.members) if main is None else (),
+            port_owner=port_owner,
+        )
+
+    def _look(self) -> _Seen:
+        """The record with what has become known since, and the living processes that belong to it."""
+        stored = self._file.read()
+        record = self._with_exit_code(stored) if stored is not None else None
+        processes = [p for p in self._proc.processes() if p.is_alive]
+        marked = {p: token for p in processes if (token := self._marker(p)) is not None}
+        if record is not None and record.pid is None and record.boot_id == self._proc.boot_id():
+            born = _first(p for p, token in marked.items() if token == record.token)
+            if born is not None:
+                record = replace(record, pid=born.pid, start_ticks=born.start_ticks)
+        members = sorted({*marked, *self._session(record, processes)}, key=lambda p: p.start_ticks)
+        if record is None:
+            # The state file is lost, but its server is not: what leads a session of ours is the main process.
+            main = _first(p for p in members if p.pid == p.session)
+        else:
+            main = _first(p for p in members if (p.pid, p.start_ticks) == (record.pid, record.start_ticks))
+        return _Seen(stored, record, main, tuple(members))
+
+    def _with_exit_code(self, record: StartRecord) -> StartRecord:
+        """The record with the exit code, where the process was our child and has ended."""
+        child = _CHILDREN.get(record.pid) if record.pid is not None else None
+        if child is None or record.exit_code is not None:
+            return record
+        before = self._proc.process(child.pid)
+        if before is not None and before.start_ticks != record.start_ticks:
+            return record
+        return record if child.poll() is None else replace(record, exit_code=child.returncode)
+
+    def _session(self, record: StartRecord | None, processes: Sequence[Process]) -> list[Process]:
+        """Living processes of the session that the main process was given.
+
+        A session's number cannot be given anew while a process is in it, so as long as the main process lives its
+        session is ours; afterwards only processes that are not older, and whose environment does not say otherwise.
+        """
+        if record is None or record.pid is None or record.boot_id != self._proc.boot_id():
+            return []
+        holder = self._proc.process(record.pid)
+        if holder is not None and holder.start_ticks != record.start_ticks:
+            return []
+        return [p for p in processes if p.session == record.pid and self._may_be_ours(p, record)]
+
+    def _may_be_ours(self, process: Process, record: StartRecord) -> bool:
+        if process.start_ticks < (record.start_ticks or 0):
+            return False
+        environ = self._proc.environ(process.pid)
+        return environ is None or self._has_marker(environ) or process.pid == record.pid
+
+    def _marker(self, process: Process) -> str | None:
+        """The token of the start that `process` descends from; None where it does not carry our marker."""
+        environ = self._proc.environ(process.pid)
+        return environ.get(_TOKEN, "") if environ is not None and self._has_marker(environ) else None
+
+    def _has_marker(self, environ: Mapping[str, str]) -> bool:
+        return environ.get(_SERVER) == self._name and environ.get(_HOME) == self._home
+
+    def _signal(self, processes: Iterable[Process], signum: signal.Signals) -> None:
+        for process in processes:
+            self._proc.send(process, signum)
+
+    def _port_owner(self, members: Sequence[Process]) -> PortOwner:
+        if self._options.port is None:
+            return PortOwner.UNKNOWN
+        inodes = self._proc.listeners(self._options.port)
+        if not inodes:
+            return PortOwner.NOBODY
+        ours = frozenset[int]().union(*(self._proc.sockets(p.pid) for p in members))
+        return PortOwner.OURS if inodes & ours else PortOwner.OTHER
+
+    def _refuse_if_present(self, status: DriverStatus) -> None:
+        if status.state is ServerState.RUNNING:
+            raise ActionError(f"{self._name}: already {status.describe()}", reason="running", retryable=True)
+        if not status.is_gone:
+            raise ActionError(f"{self._name}: not started, {status.describe()}", reason="in_the_way", retryable=True)
+
+    def _program(self, command: Command) -> str:
+        environ = self._environ(command, "")
+        program = shutil.which(command.argv[0], path=environ.get("PATH"))
+        if program is None:
+            raise ActionError(
+                f"{self._name}: {command.argv[0]!r} is not an executable program on this host", reason="missing_program"
+            )
+        return program
+
+    def _spawn(self, command: Command, program: str, record: StartRecord) -> None:
+        try:
+            log = self._log.open(f"{self._name} started at {record.asked_at:%Y-%m-%d %H:%M:%S} UTC as {record.token}")
+        except OSError as error:
+            raise ActionError(
+                f"{self._name}: {self._log.path} cannot be written ({error.strerror})", reason="log", retryable=True
+            ) from error
+        try:
+            child = subprocess.Popen(
+                command.argv,
+                executable=program,
+                env=self._environ(command, record.token),
+                cwd=self._options.cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ActionError(
+                f"{self._name}: {program} cannot be started ({error.strerror})", reason="missing_program"
+            ) from error
+        finally:
+            os.close(log)
+        _CHILDREN[child.pid] = child
+        born = self._proc.process(child.pid)
+        self._file.write(replace(record, pid=child.pid, start_ticks=born.start_ticks if born else None))
+
+    def _environ(self, command: Command, token: str) -> dict[str, str]:
+        inherited = {k: v for k, v in self._options.environ.items() if k not in _PRIVATE}
+        marker = {_SERVER: self._name, _HOME: self._home, _TOKEN: token}
+        return {**inherited, **_KEEP_ENVIRON, **command.env, **marker}
+
+
+def refuse_under_unit(proc: ProcFs, unit: str = "acceptd.service") -> None:
+    """Refuse to start servers below the daemon's own systemd unit: stopping the unit would stop them.
+
+    Raises ActionError (not retryable) there.
+    """
+    text = ""
+    with contextlib.suppress(OSError):
+        text = proc.cgroup()
+    if f"/{unit}" in text:
+        raise ActionError(
+            f"the process driver cannot be used below {unit}: stopping it would stop the server; use a systemd unit "
+            "for the server",
+            reason="under_unit",
+        )
+
+
+def _first(processes: Iterable[Process]) -> Process | None:
+    """The one that was born first, a session's leader before all others."""
+    return min(processes, key=lambda p: (p.pid != p.session, p.start_ticks), default=None)
