@@ -70,6 +70,10 @@ class Outcome(StrEnum):
     SERVER_DIED = "server_died"
     #: Brought back to the former setting on request, or because another server of the group could not follow.
     RESTORED = "restored"
+    #: Ready, but the balancer could not be told to send traffic to it again.
+    PUT_BACK_FAILED = "put_back_failed"
+    #: Only said, not done: the server's driver is the dry run.
+    DRY_RUN = "dry_run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
