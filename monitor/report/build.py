@@ -1,0 +1,274 @@
+"""From stored values to a `WeeklyReport`: pure, so that any past week can be reported again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from monitor.model.alert import Alert, Severity
+from monitor.model.decision import Action, Decision
+from monitor.model.interval import Interval
+from monitor.model.life import Life
+from monitor.model.rollout import Change
+from monitor.model.server import Group, ServerName
+from monitor.model.signal import SignalSet
+from monitor.model.slo import Attainment
+from monitor.report.content import (
+    AdviceReport,
+    AlertReport,
+    ChangeReport,
+    GroupReport,
+    ServerReport,
+    SloReport,
+    Todo,
+    TrendPoint,
+    WeeklyReport,
+)
+from monitor.signals.build import signals
+from monitor.signals.vocabulary import Family
+from monitor.signals.window import UNRELIABLE, Pair
+
+#: Points of a trend: an hour each over a week.
+TREND_POINTS = 168
+#: No point is shorter than this (seconds): it would show single scrapes.
+SHORTEST_POINT_SECONDS = 10.0
+
+FIGURES = (
+    "num_speculative_tokens",
+    "acceptance_rate",
+    "acceptance_length",
+    "acceptance_alpha",
+    "efficiency",
+    "generation_tokens_per_second",
+    "step_seconds",
+    "goodput",
+    "gain_over_off",
+    "decode_batch",
+    "time_to_first_token_seconds_p50",
+    "time_to_first_token_seconds_p95",
+    "time_per_output_token_seconds_p50",
+    "time_per_output_token_seconds_p95",
+    "running",
+    "waiting",
+    "kv_usage",
+    "num_drafts",
+    "finished_requests",
+)
+_FAMILIES = (Family.ACCEPTANCE, Family.STEPS, Family.LOAD, Family.LATENCY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a report is made from; `pairs` reach one period further back, for the comparison with the one before."""
+
+    key: str
+    start: datetime
+    end: datetime
+    made_at: datetime
+    host: str
+    groups: Sequence[Group]
+    pairs: Mapping[ServerName, Sequence[Pair]]
+    decisions: Mapping[str, Decision | None] = field(default_factory=dict)
+    changes: Sequence[Change] = ()
+    alerts: Sequence[Alert] = ()
+    attainments: Sequence[Attainment] = ()
+    target_acceptance: float = 0.6
+    simulated: bool = False
+
+
+def build(inputs: Inputs) -> WeeklyReport:
+    """The report; a server or a group without data is in it and says so."""
+    groups = tuple(_group(inputs, group) for group in sorted(inputs.groups, key=lambda g: g.name))
+    todo = _todo(groups)
+    return WeeklyReport(
+        key=inputs.key,
+        start=inputs.start,
+        end=inputs.end,
+        made_at=inputs.made_at,
+        host=inputs.host,
+        groups=groups,
+        todo=todo,
+        headline=_headline(groups, todo),
+        target_acceptance=inputs.target_acceptance,
+        simulated=inputs.simulated,
+    )
+
+
+def _group(inputs: Inputs, group: Group) -> GroupReport:
+    changes = [c for c in inputs.changes if c.server in group.servers and inputs.start <= c.entered_at < inputs.end]
+    decision = inputs.decisions.get(group.name)
+    return GroupReport(
+        name=group.name,
+        mode=group.mode,
+        servers=tuple(_server(inputs, name) for name in group.servers),
+        changes=tuple(_change(change) for change in sorted(changes, key=lambda c: c.entered_at)),
+        advice=_advice(decision) if decision is not None else None,
+        slos=tuple(_slo(a, group.name) for a in inputs.attainments if a.slo.group in (None, group.name)),
+        alerts=tuple(_alert(a) for a in inputs.alerts if _concerns(a, group) and a.fired_at is not None),
+    )
+
+
+def _server(inputs: Inputs, name: ServerName) -> ServerReport:
+    pairs = list(inputs.pairs.get(name, ()))
+    length = (inputs.end - inputs.start).total_seconds()
+    now = signals(pairs, scope=name, at=inputs.end, window_seconds=length, families=_FAMILIES)
+    before = signals(pairs, scope=name, at=inputs.start, window_seconds=length, families=_FAMILIES)
+    recent = [pair for pair in pairs if inputs.start < pair[1].end <= inputs.end]
+    life: Life | None = recent[-1][0] if recent else None
+    survival = now.vectors.get("acceptance_rate_at_pos")
+    return ServerReport(
+        name=name,
+        model=life.model if life else "",
+        setting=life.setting.describe() if life else "no data",
+        engine_version=life.engine_version if life else None,
+        figures=_figures(now),
+        before=_figures(before),
+        survival=survival.values if survival else (),
+        generation_tokens=_generated([interval for _, interval in recent]),
+        trend=_trend(pairs, name, inputs.start, inputs.end),
+        notes=_notes(recent, now, inputs.target_acceptance),
+    )
+
+
+def _figures(found: SignalSet) -> dict[str, float | None]:
+    return {name: found.value(name) for name in FIGURES}
+
+
+def _generated(intervals: Sequence[Interval]) -> float:
+    return sum(i.traffic.generation_tokens or 0.0 for i in intervals if i.traffic is not None)
+
+
+def _trend(pairs: Sequence[Pair], name: str, start: datetime, end: datetime) -> tuple[TrendPoint, ...]:
+    """Equal buckets over the part of the period that has data, at most TREND_POINTS of them."""
+    inside = [pair for pair in pairs if start < pair[1].end <= end]
+    if not inside:
+        return ()
+    first = min(pair[1].start for pair in inside)
+    first = max(first, start)
+    seconds = max((end - first).total_seconds() / TREND_POINTS, SHORTEST_POINT_SECONDS)
+    buckets: dict[int, list[Pair]] = {}
+    for pair in inside:
+        buckets.setdefault(int((pair[1].end - first).total_seconds() / seconds - 1e-9), []).append(pair)
+    points = []
+    for index in range(max(buckets) + 1):
+        at = first + timedelta(seconds=(index + 1) * seconds)
+        found = signals(
+            buckets.get(index, ()), scope=name, at=at, window_seconds=seconds + 1.0,
+            families=(Family.ACCEPTANCE, Family.STEPS, Family.LOAD),
+        )
+        points.append(
+            TrendPoint(
+                at,
+                found.value("acceptance_rate"),
+                found.value("acceptance_length"),
+                found.value("generation_tokens_per_second"),
+                found.value("step_seconds"),
+                found.value("num_speculative_tokens"),
+            )
+        )
+    return tuple(points)
+
+
+def _notes(recent: Sequence[Pair], now: SignalSet, target: float) -> tuple[str, ...]:
+    if not recent:
+        return ("No data in this period.",)
+    notes = []
+    rate = now.scalars.get("acceptance_rate")
+    if rate is not None and rate.value is None and rate.reason is not None:
+        notes.append(f"No acceptance rate: {rate.reason.value}.")
+    elif rate is not None and rate.value is not None and rate.value < target:
+        notes.append(f"Below the guides' target acceptance rate of {target:.0%}; that alone says nothing of speed.")
+    gaps = sum(1 for _, interval in recent if interval.is_gap)
+    if gaps:
+        notes.append(f"{gaps} gap{'s' if gaps != 1 else ''} in the scrapes: counts are kept, rates leave them out.")
+    doubtful = sum(1 for _, interval in recent if interval.flags & UNRELIABLE)
+    if doubtful:
+        notes.append(f"{doubtful} intervals contradict themselves and are left out of acceptance.")
+    return tuple(notes)
+
+
+def _change(change: Change) -> ChangeReport:
+    measured = change.measured
+    return ChangeReport(
+        at=change.entered_at if change.started_at is None else change.started_at,
+        server=change.server,
+        old=change.current.describe(),
+        new=change.proposed.describe(),
+        outcome=change.state.value if change.outcome is None else f"{change.state.value} ({change.outcome.value})",
+        sentence=change.sentence,
+        gain=measured.gain if measured else None,
+        gain_low=measured.gain_low if measured else None,
+        gain_high=measured.gain_high if measured else None,
+        measured_minutes=measured.minutes if measured else None,
+    )
+
+
+def _advice(decision: Decision) -> AdviceReport:
+    if decision.action is Action.KEEP:
+        words = f"keep {decision.current.describe()}"
+    else:
+        words = f"{decision.action.value}: {decision.current.describe()} -> {decision.proposed.describe()}"
+    return AdviceReport(
+        decision=decision.id,
+        words=words,
+        sentence=decision.sentence,
+        changes_setting=decision.changes_setting,
+        gain=decision.gain,
+        gain_low=decision.gain_low,
+        gain_high=decision.gain_high,
+        threshold_sentence=decision.threshold.sentence if decision.threshold else "",
+        command=f"acceptd plan {decision.id}" if decision.changes_setting else "",
+    )
+
+
+def _slo(attainment: Attainment, group: str) -> SloReport:
+    slo = attainment.slo
+    return SloReport(
+        slo.name, group, slo.objective, attainment.sli, attainment.error_budget_remaining, attainment.valid,
+        slo.report_only,
+    )
+
+
+def _concerns(alert: Alert, group: Group) -> bool:
+    return alert.labels.get("group") == group.name or alert.labels.get("server") in group.servers
+
+
+def _alert(alert: Alert) -> AlertReport:
+    fired = alert.fired_at or alert.active_since
+    scope = alert.labels.get("server") or alert.labels.get("group", "")
+    summary = alert.annotations.get("summary", alert.name)
+    return AlertReport(alert.name, alert.severity.value, scope, fired, alert.resolved_at, summary)
+
+
+def _todo(groups: Sequence[GroupReport]) -> tuple[Todo, ...]:
+    """What to do, the most tokens per second first, things without a number last."""
+    items = []
+    for group in groups:
+        advice, speed = group.advice, group.generation_tokens_per_second
+        if advice is not None and advice.changes_setting:
+            worth = advice.gain * speed if advice.gain is not None and speed is not None else None
+            items.append(Todo(f"{group.name}: {advice.words}. {advice.sentence}", advice.command, worth))
+        open_alerts = sorted({a.name for a in group.alerts if a.resolved_at is None and a.severity != Severity.INFO})
+        for name in open_alerts:
+            items.append(Todo(f"{group.name}: {name} is still firing.", "acceptd alerts"))
+    return tuple(sorted(items, key=lambda item: -(item.worth if item.worth is not None else -1.0)))
+
+
+def _headline(groups: Sequence[GroupReport], todo: Sequence[Todo]) -> str:
+    servers = sum(len(group.servers) for group in groups)
+    changes = [change for group in groups for change in group.changes]
+    kept = [c for c in changes if c.outcome.startswith("promoted")]
+    undone = [c for c in changes if c.outcome.startswith("rolled_back")]
+    parts = [f"{servers} server{'s' if servers != 1 else ''} in {len(groups)} group{'s' if len(groups) != 1 else ''}"]
+    if changes:
+        parts.append(f"{len(changes)} change{'s' if len(changes) != 1 else ''}: {len(kept)} kept, {len(undone)} undone")
+        gains = [c.gain for c in kept if c.gain is not None]
+        if gains:
+            parts.append(f"kept changes measured {sum(gains) / len(gains):+.1%} goodput on average")
+    else:
+        parts.append("no changes")
+    pages = sum(1 for group in groups for alert in group.alerts if alert.severity == Severity.PAGE)
+    parts.append(f"{pages} page{'s' if pages != 1 else ''}")
+    parts.append(f"{len(todo)} thing{'s' if len(todo) != 1 else ''} to do" if todo else "nothing to do")
+    return "; ".join(parts) + "."

@@ -1,0 +1,138 @@
+"""What a report says, as values. It owns neither how they are found nor how they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from monitor.model.server import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class TrendPoint:
+    """One bucket of a server's history; None where it had no data."""
+
+    at: datetime
+    acceptance_rate: float | None
+    acceptance_length: float | None
+    generation_tokens_per_second: float | None
+    step_seconds: float | None
+    num_speculative_tokens: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerReport:
+    """One server over the period. `figures` are signals at the newest setting, `before` those of a period earlier."""
+
+    name: str
+    model: str
+    setting: str
+    engine_version: str | None
+    figures: Mapping[str, float | None]
+    before: Mapping[str, float | None]
+    survival: tuple[float | None, ...]
+    generation_tokens: float
+    trend: tuple[TrendPoint, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeReport:
+    """One change made in the period, and what it measurably did (gain: ratio of goodput, 0.05 = 5 % more)."""
+
+    at: datetime
+    server: str
+    old: str
+    new: str
+    outcome: str
+    sentence: str
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    measured_minutes: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdviceReport:
+    """What is recommended for a group now and why."""
+
+    decision: str
+    words: str
+    sentence: str
+    changes_setting: bool
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    threshold_sentence: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SloReport:
+    """One objective over its period so far."""
+
+    name: str
+    group: str
+    objective: float
+    sli: float | None
+    error_budget_remaining: float | None
+    valid: float
+    report_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlertReport:
+    """One alert that fired in the period."""
+
+    name: str
+    severity: str
+    scope: str
+    fired_at: datetime
+    resolved_at: datetime | None
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReport:
+    """One group over the period."""
+
+    name: str
+    mode: Mode
+    servers: tuple[ServerReport, ...]
+    changes: tuple[ChangeReport, ...]
+    advice: AdviceReport | None
+    slos: tuple[SloReport, ...] = ()
+    alerts: tuple[AlertReport, ...] = ()
+
+    @property
+    def generation_tokens_per_second(self) -> float | None:
+        """Tokens per second of all servers together; None where none has a figure."""
+        known = [v for s in self.servers if (v := s.figures.get("generation_tokens_per_second")) is not None]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """One thing to do, worth so many tokens per second by the prediction (None where nothing is predicted)."""
+
+    text: str
+    command: str
+    worth: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeeklyReport:
+    """The whole report. `target_acceptance` is the guides' target: shown, never paged."""
+
+    key: str
+    start: datetime
+    end: datetime
+    made_at: datetime
+    host: str
+    groups: tuple[GroupReport, ...]
+    todo: tuple[Todo, ...]
+    headline: str
+    target_acceptance: float
+    simulated: bool = False
+    notes: tuple[str, ...] = field(default=())

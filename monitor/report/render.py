@@ -1,0 +1,118 @@
+"""A report as HTML (one file, charts inside), Markdown and JSON. It owns the form, not the content."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from monitor.report.charts import svg, trend_figure
+from monitor.report.content import ServerReport, WeeklyReport
+
+#: Least points for a chart: fewer show nothing that the table does not.
+_CHART_POINTS = 2
+
+#: Rows of a server's table: signal, label, how to print it.
+ROWS = (
+    ("num_speculative_tokens", "num_speculative_tokens", "count"),
+    ("acceptance_rate", "acceptance rate (accepted / draft tokens)", "share"),
+    ("acceptance_length", "acceptance length (tokens per draft, bonus included)", "number"),
+    ("acceptance_alpha", "acceptance per token tested (independent of k)", "share"),
+    ("efficiency", "efficiency (emitted / most possible, k + 1)", "share"),
+    ("generation_tokens_per_second", "generated tokens per second", "number"),
+    ("step_seconds", "engine step", "time"),
+    ("goodput", "tokens per second and request", "number"),
+    ("gain_over_off", "gain over no speculation", "signed"),
+    ("decode_batch", "decode batch", "number"),
+    ("time_to_first_token_seconds_p50", "time to first token, median", "time"),
+    ("time_to_first_token_seconds_p95", "time to first token, 95th percentile", "time"),
+    ("time_per_output_token_seconds_p50", "time per output token, median", "time"),
+    ("time_per_output_token_seconds_p95", "time per output token, 95th percentile", "time"),
+    ("running", "requests running, mean", "number"),
+    ("waiting", "requests waiting, mean", "number"),
+    ("kv_usage", "KV cache in use, mean", "share"),
+    ("num_drafts", "drafts (sample)", "count"),
+    ("finished_requests", "finished requests (sample)", "count"),
+)
+
+
+def figure_text(value: float | None, form: str) -> str:
+    """A figure for people; a dash where there is no data, never a zero."""
+    if value is None:
+        return "–"
+    if form == "share":
+        return f"{value:.1%}"
+    if form == "signed":
+        return f"{value:+.1%}"
+    if form == "time":
+        return f"{value * 1000:.2f} ms" if value < 1 else f"{value:.2f} s"
+    return f"{value:,.0f}" if form == "count" else f"{value:,.2f}"
+
+
+def change_text(now: float | None, before: float | None) -> str:
+    """How a figure moved against the period before, in percent; empty where either is missing."""
+    if now is None or before is None or before == 0:
+        return ""
+    return f"{now / before - 1:+.0%}"
+
+
+def _stamp(value: datetime) -> str:
+    return value.strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _environment(html: bool) -> Environment:
+    # Model and server names come from outside: HTML escapes everything that is not marked safe.
+    environment = Environment(
+        loader=PackageLoader("monitor.report"), autoescape=html, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        figure=figure_text, stamp=_stamp, percent=lambda v: figure_text(v, "share"),
+        signed=lambda v: figure_text(v, "signed"), cell=_cell,
+    )
+    environment.globals.update(rows=ROWS, moved=change_text)
+    return environment
+
+
+def _cell(text: str) -> str:
+    """Text inside a Markdown table or line: nothing in it can break the table or become markup."""
+    for character in "\\`*_[]<>|":
+        text = text.replace(character, "\\" + character)
+    return " ".join(text.split())
+
+
+def _chart(report: WeeklyReport, group: Any, server: ServerReport) -> Markup | None:
+    if sum(point.acceptance_rate is not None for point in server.trend) < _CHART_POINTS:
+        return None
+    changes = [change for change in group.changes if change.server == server.name]
+    figure = trend_figure(server.trend, changes, report.target_acceptance)
+    return Markup(svg(figure, f"Trend of {server.name}"))
+
+
+def to_html(report: WeeklyReport) -> str:
+    """One HTML file: no script, no outside request, light and dark, fit for print."""
+    charts = {server.name: _chart(report, group, server) for group in report.groups for server in group.servers}
+    return _environment(html=True).get_template("report.html.j2").render(report=report, charts=charts)
+
+
+def to_markdown(report: WeeklyReport) -> str:
+    """The report as Markdown, without charts."""
+    return _environment(html=False).get_template("report.md.j2").render(report=report)
+
+
+def to_json(report: WeeklyReport) -> str:
+    """The report as JSON; unknown numbers are null, times ISO 8601 in UTC."""
+    return json.dumps(asdict(report), default=_plain, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -1,0 +1,172 @@
+"""The weekly report: numbers equal to the counts they come from, every state in words, nothing unescaped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+
+import pytest
+
+from monitor.model.alert import Alert, AlertState, fingerprint
+from monitor.model.counts import SpeculationCounts, TrafficCounts
+from monitor.model.decision import Action, Decision, DecisionId, Precondition, Reason, ThresholdAnswer
+from monitor.model.interval import Interval
+from monitor.model.life import Life, LifeId, Setting, StartEvidence
+from monitor.model.rollout import Change, ChangeId, ChangeState, Measured, Outcome, RolloutId
+from monitor.model.server import Group, GroupName, ServerName
+from monitor.report.build import Inputs, build
+from monitor.report.charts import png, trend_figure
+from monitor.report.render import to_html, to_json, to_markdown
+from monitor.signals.window import Pair
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+END = START + timedelta(days=7)
+SERVER = ServerName("chat-1")
+NGRAM = Setting(method="ngram", num_speculative_tokens=2)
+
+
+def history(start: datetime, *, count: int = 40, accepted: float = 600.0, model: str = "m") -> list[Pair]:
+    life = Life(
+        id=LifeId(f"l{start}"), server=SERVER, model=model, engine="0", first_seen=start,
+        evidence=StartEvidence.FIRST_SEEN, counts_from_zero=False, setting=NGRAM, engine_version="0.32.0",
+    )
+    pairs = []
+    for index in range(count):
+        begin = start + timedelta(hours=index)
+        pairs.append(
+            (
+                life,
+                Interval(
+                    life=life.id, server=SERVER, start=begin, end=begin + timedelta(hours=1), elapsed_seconds=3600.0,
+                    speculation=SpeculationCounts(500.0, 1000.0, accepted, (350.0, accepted - 350.0)),
+                    speculation_seconds=3600.0,
+                    traffic=TrafficCounts(generation_tokens=500.0 + accepted, finished={"stop": 10.0}),
+                    traffic_seconds=3600.0,
+                ),
+            )
+        )
+    return pairs
+
+
+def decision() -> Decision:
+    return Decision(
+        id=DecisionId("d1"), group=GroupName("chat"), servers=(SERVER,), rule="raise-tokens", action=Action.RAISE,
+        reason=Reason.ABOVE_RAISE_THRESHOLD, sentence="Acceptance is 99 % over 30 min.", current=NGRAM,
+        proposed=replace(NGRAM, num_speculative_tokens=3), precondition=Precondition({}, NGRAM), made_at=END,
+        expires_at=END, gain=0.2, gain_low=0.1, gain_high=0.3,
+        threshold=ThresholdAnswer(Action.RAISE, 3, "raise to 3"),
+    )
+
+
+def change(state: ChangeState, outcome: Outcome, gain: float) -> Change:
+    return Change(
+        id=ChangeId("c1"), rollout=RolloutId("r1"), server=SERVER, position=0, state=state, current=NGRAM,
+        proposed=replace(NGRAM, num_speculative_tokens=3), entered_at=START + timedelta(hours=20), outcome=outcome,
+        sentence="Kept: it is faster.",
+        measured=Measured(gain=gain, gain_low=gain - 0.05, gain_high=gain + 0.05, method="matched", minutes=12,
+                          sentence=""),
+    )
+
+
+def inputs(**changes: object) -> Inputs:
+    base: dict[str, object] = {
+        "key": "2026-W10", "start": START, "end": END, "made_at": END, "host": "h",
+        "groups": [Group(name=GroupName("chat"), servers=(SERVER,))],
+        "pairs": {SERVER: history(START - timedelta(days=3), accepted=500.0) + history(START)},
+        "decisions": {"chat": decision()},
+        "changes": [change(ChangeState.PROMOTED, Outcome.MEASURED_BETTER, 0.18)],
+    }
+    return Inputs(**{**base, **changes})  # type: ignore[arg-type]
+
+
+def test_the_figures_are_the_counts() -> None:
+    report = build(inputs())
+    server = report.groups[0].servers[0]
+    assert server.figures["acceptance_rate"] == pytest.approx(0.6)
+    assert server.figures["acceptance_length"] == pytest.approx(2.2)
+    assert server.before["acceptance_rate"] == pytest.approx(0.5)
+    assert server.survival == pytest.approx((0.7, 0.5))
+    assert server.generation_tokens == 40 * 1100
+    assert server.setting == "ngram, 2 tokens"
+
+
+def test_the_trend_keeps_its_gaps_and_its_rates() -> None:
+    pairs = history(START, count=5) + history(START + timedelta(days=3), count=5)
+    trend = build(inputs(pairs={SERVER: pairs})).groups[0].servers[0].trend
+    rates = [point.acceptance_rate for point in trend]
+    assert None in rates
+    assert all(rate == pytest.approx(0.6) for rate in rates if rate is not None)
+    assert sum(rate is not None for rate in rates) == 10
+
+
+def test_what_to_do_comes_first_with_its_worth_and_a_command() -> None:
+    report = build(inputs())
+    assert report.todo[0].command == "acceptd plan d1"
+    speed = report.groups[0].generation_tokens_per_second
+    assert speed is not None and report.todo[0].worth == pytest.approx(0.2 * speed)
+    assert "1 change: 1 kept, 0 undone" in report.headline
+    assert "+18.0%" in report.headline
+
+
+def test_a_firing_alert_is_something_to_do() -> None:
+    labels = {"alertname": "ServerDown", "severity": "page", "server": "chat-1", "group": "chat"}
+    alert = Alert(
+        fingerprint=fingerprint(labels), labels=labels, annotations={"summary": "chat-1 is down"},
+        state=AlertState.FIRING, active_since=START, fired_at=START,
+    )
+    report = build(inputs(alerts=[alert], decisions={}))
+    assert [item.command for item in report.todo] == ["acceptd alerts"]
+    assert "1 page" in report.headline
+
+
+@pytest.mark.parametrize("render", [to_html, to_markdown, to_json])
+def test_a_report_without_data_says_so(render: object) -> None:
+    report = build(inputs(pairs={}, decisions={}, changes=[]))
+    text = render(report)  # type: ignore[operator]
+    assert "No data in this period." in text
+    assert "nan" not in text.lower().replace("nano", "")
+
+
+def test_each_form_tells_the_change_and_its_measured_gain() -> None:
+    report = build(inputs())
+    for text in (to_html(report), to_markdown(report)):
+        assert "ngram, 3 tokens" in text
+        assert "+18.0%" in text
+        assert "+13.0% to +23.0%" in text
+        assert "Kept: it is faster." in text
+    assert json.loads(to_json(report))["groups"][0]["changes"][0]["gain"] == pytest.approx(0.18)
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+def test_a_model_name_cannot_inject_markup_or_reach_outside() -> None:
+    evil = "<script src='http://x'>|*a*"
+    pairs = {SERVER: history(START, model=evil)}
+    report = build(inputs(pairs=pairs))
+    tags = Tags()
+    tags.feed(to_html(report))
+    assert not [tag for tag, _ in tags.seen if tag in ("script", "img", "link", "iframe")]
+    assert not [v for _, attrs in tags.seen for k, v in attrs.items() if k in ("src", "href") and (v or "")[0] != "#"]
+    assert "\\<script" in to_markdown(report)
+    assert "\\|\\*a\\*" in to_markdown(report)
+
+
+def test_simulated_is_marked() -> None:
+    report = build(inputs(simulated=True))
+    assert "SIMULATED" in to_html(report)
+    assert to_markdown(report).startswith("# SIMULATED")
+
+
+def test_a_chart_is_a_picture() -> None:
+    report = build(inputs())
+    figure = trend_figure(report.groups[0].servers[0].trend, report.groups[0].changes, 0.6)
+    assert png(figure).startswith(b"\x89PNG")
