@@ -1,0 +1,50 @@
+"""Serves the application with waitress in a thread of its own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any
+
+from flask import Flask
+from waitress.server import create_server
+
+from monitor.errors import FatalError
+
+
+class WebServer:
+    """Listens on one address from `start` to `stop`."""
+
+    def __init__(self, app: Flask, listen: str) -> None:
+        self._app = app
+        host, _, port = listen.rpartition(":")
+        self._host, self._port = host.strip("[]"), int(port)
+        self._server: Any = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Bind and serve. Raises FatalError where the address cannot be had, naming it."""
+        try:
+            self._server = create_server(
+                self._app, host=self._host, port=self._port, threads=4, ident=None, clear_untrusted_proxy_headers=True
+            )
+        except (OSError, ValueError, socket.gaierror) as error:
+            where = f"{self._host}:{self._port}"
+            raise FatalError(f"web.listen: {where} cannot be used ({error}); set another address") from error
+        self._thread = threading.Thread(target=self._server.run, name="web", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Where it can be reached; the port is the real one where 0 was asked for."""
+        port = self._server.effective_port if self._server is not None else self._port
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{port}"
+
+    def stop(self) -> None:
+        """Close the socket and end the thread."""
+        if self._server is not None:
+            self._server.close()
+            if self._thread is not None:
+                self._thread.join(timeout=5)
+            self._server = None
