@@ -58,6 +58,10 @@ class Alert:
     clear_since: datetime | None = None
     #: The incident it was told as: the thread of its notices. Empty until the first one.
     incident: str = ""
+    #: Time since `active_since` in which there was no data (seconds): it does not count towards `for`.
+    unseen_seconds: float = 0.0
+    #: How many times it fired again soon after it had resolved; each makes it hold on longer before it resolves.
+    refired: int = 0
 
     @property
     def name(self) -> str:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Path = tuple[str | int, ...]
 
+#: Keys allowed at each place of a document's part, for the message about an unknown one; indices are left out.
+Keys = Mapping[tuple[str, ...], Sequence[str]]
+
 #: Values in one document (count). More is no rule file but an alias bomb, or a mistake.
 MAX_VALUES = 200_000
 
@@ -60,37 +63,50 @@ class Document:
                 return "nothing"
         return shown(value)
 
-    def problem(self, path: Path, expected: str, *, found: str | None = None, name: str = "") -> Problem:
-        """A mistake at `path`. `name` says whose it is (`rule raise-tokens`) in place of the list indices."""
+    def problem(
+        self, path: Path, expected: str, *, found: str | None = None, name: str = "", below: int = 0
+    ) -> Problem:
+        """A mistake at `path`. `name` says whose it is (`rule raise-tokens`) in place of the first `below` keys."""
         spot = self.mark(path)
-        where = f"{name}: {_key_text(path)}" if name else path_text(path)
+        where = ": ".join(part for part in (name, path_text(path[below:] if name else path)) if part)
         return Problem(
-            path=where.removesuffix(": ") or "the file",
+            path=where or "the file",
             found=self.found(path) if found is None else found,
             expected=expected,
             file=f"{self.file}:{spot.line}:{spot.column}",
         )
 
-    def problems(
-        self, error: ValidationError, prefix: Path, known: Mapping[Path, Sequence[str]], name: str = ""
-    ) -> list[Problem]:
-        """Every mistake that pydantic found in the part at `prefix`.
-
-        `known` lists the keys allowed at each path below `prefix` (`()` is the part itself), for unknown ones.
-        """
+    def problems(self, error: ValidationError, prefix: Path, known: Keys, name: str = "") -> list[Problem]:
+        """Every mistake that pydantic found in the part at `prefix`, which `name` names in messages."""
         out = []
         for entry in error.errors(include_url=False, include_context=False):
             loc = entry["loc"]
-            path = prefix + loc
+            found = None
             if entry["type"] == "missing":
-                out.append(self.problem(path, "a value (it is required)", found="nothing", name=name))
+                expected, found = "a value (it is required)", "nothing"
             elif entry["type"] == "extra_forbidden":
                 allowed = known.get(tuple(p for p in loc[:-1] if isinstance(p, str)), ())
-                out.append(self.problem(path, one_of(str(loc[-1]), allowed), found="an unknown key", name=name))
+                expected, found = one_of(str(loc[-1]), allowed), "an unknown key"
             else:
-                expected = entry["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-                out.append(self.problem(path, expected, name=name))
+                text = entry["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+                expected = _EXPECTED.get(entry["type"], text)
+            if loc and loc[-1] == "[key]":
+                loc, found = loc[:-1], f"the key {shown(loc[-2])}"
+            out.append(self.problem(prefix + loc, expected, found=found, name=name, below=len(prefix)))
         return out
+
+
+#: Plain words for pydantic's commonest mistakes, by their type.
+_EXPECTED = {
+    "model_type": "a mapping",
+    "dict_type": "a mapping",
+    "list_type": "a list",
+    "string_type": "a text",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "too_short": "at least one entry",
+}
 
 
 def one_of(word: str, allowed: Sequence[str]) -> str:
@@ -118,12 +134,6 @@ def path_text(path: Path) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
-
-
-def _key_text(path: Path) -> str:
-    """The part of a path below the last list item: `need.num_drafts` of `groups[0].rules[2].need.num_drafts`."""
-    last = max((i for i, part in enumerate(path) if isinstance(part, int)), default=-1)
-    return path_text(path[last + 1 :])
 
 
 class _CoreLoader(yaml.SafeLoader):
