@@ -1,0 +1,25 @@
+"""${message}.
+
+Back: …
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+${imports if imports else ""}
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+branch_labels = ${repr(branch_labels)}
+depends_on = ${repr(depends_on)}
+
+#: Aware moments: whole microseconds since 1970 on SQLite.
+MOMENT = sa.DateTime(timezone=True).with_variant(sa.BigInteger(), "sqlite")
+
+
+def upgrade() -> None:
+    ${upgrades if upgrades else "pass"}
+
+
+def downgrade() -> None:
+    ${downgrades if downgrades else "pass"}

@@ -1,0 +1,102 @@
+"""The shared database: PostgreSQL through psycopg 3, also behind PgBouncer in its transaction mode.
+
+Nothing outlives a transaction: no prepared statements, no session settings, no session locks. Every commit is durable
+(PostgreSQL's own default), so `durable` makes no difference here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import URL, Connection, create_engine, event, text
+
+from monitor.store.api import Sizes, TableSize
+from monitor.store.database import transaction
+from monitor.store.refusals import translate_errors
+from monitor.store.tables import Base
+
+#: Connections of one daemon: one that writes and one that reads. A thousand daemons share the server.
+CONNECTIONS = 2
+CONNECT_SECONDS = 5
+#: Sent data that nobody acknowledges for so long (milliseconds) ends the connection: the host is gone.
+TCP_TIMEOUT_MS = 15_000
+#: No statement of ours takes seconds; without a limit a forgotten lock would hold the daemon for ever.
+_LIMITS = text("SELECT set_config('lock_timeout', '10s', true), set_config('statement_timeout', '60s', true)")
+_MIGRATION_LIMITS = text("SELECT set_config('lock_timeout', '60s', true), set_config('statement_timeout', '0', true)")
+#: Key of the advisory lock under which schemas are changed: any number that no other program takes ("acceptd").
+_MIGRATION_LOCK = 0x61636365707464
+
+
+class PostgresDatabase:
+    """The database at `url`, shared by all daemons of a fleet."""
+
+    def __init__(self, url: URL) -> None:
+        self.name = f"database {url.set(query={}).render_as_string(hide_password=True)}"
+        self._engine = create_engine(
+            url,
+            pool_size=CONNECTIONS,
+            max_overflow=0,
+            pool_timeout=30,
+            pool_recycle=1800,
+            hide_parameters=True,
+            connect_args={
+                "prepare_threshold": None,
+                "connect_timeout": CONNECT_SECONDS,
+                "application_name": "acceptd",
+                "keepalives_idle": 30,
+                "keepalives_interval": 10,
+                "keepalives_count": 3,
+                "tcp_user_timeout": TCP_TIMEOUT_MS,
+            },
+        )
+        translate_errors(self._engine, self.name)
+        # A view of one moment, which one statement alone has but several have not.
+        self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._migrator = self._engine.execution_options(limits=_MIGRATION_LIMITS)
+
+        @event.listens_for(self._engine, "begin")
+        def _begin(connection: Connection) -> None:
+            # The first statement also shows whether the pooled connection still lives; if not, another is taken.
+            connection.execute(connection.get_execution_options().get("limits", _LIMITS))
+
+    @contextmanager
+    def writing(self, *, durable: bool) -> Iterator[Connection]:
+        """A transaction."""
+        with transaction(self._engine) as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A view of one moment."""
+        with transaction(self._reader) as connection:
+            yield connection
+
+    @contextmanager
+    def migrating(self) -> Iterator[Connection]:
+        """A transaction under the lock that only one migration holds."""
+        with transaction(self._migrator) as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+            yield connection
+
+    def create(self) -> None:
+        """Nothing: the database is made by its administrator."""
+
+    def back_up(self, revision: str) -> None:
+        """Nothing: backups of a shared database are its administrator's."""
+
+    def sizes(self) -> Sizes:
+        """Size of the database and of each table, indexes included."""
+        with self.reading() as connection:
+            total = connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
+            found = []
+            for name in Base.metadata.tables:
+                size = text("SELECT pg_total_relation_size(to_regclass(:name))")
+                taken = connection.execute(size, {"name": name}).scalar_one()
+                rows = connection.execute(text(f'SELECT count(*) FROM "{name}"')).scalar_one()
+                found.append(TableSize(name=name, rows=rows, bytes=taken))
+        return Sizes(total_bytes=total, tables=tuple(sorted(found, key=lambda it: (-(it.bytes or 0), it.name))))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()

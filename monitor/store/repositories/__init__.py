@@ -1,0 +1,1 @@
+"""Repositories over SQL, one class for each protocol of `monitor/store/api.py`."""

@@ -1,0 +1,96 @@
+"""Repositories of what was measured, intervals aside: lives, heads, newest readings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, or_, select
+
+from monitor.model.life import Head, LastReading, Life, LifeId
+from monitor.model.reading import Reading
+from monitor.model.server import ServerName
+from monitor.store.records import Records
+from monitor.store.tables.history import HeadRow, LifeRow, ReadingRow
+
+
+class SqlLives:
+    """Process lives."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._rows = Records(connection, Life, LifeRow)
+
+    def add(self, life: Life) -> None:
+        """Store a new life."""
+        self._rows.insert([life])
+
+    def update(self, life: Life) -> None:
+        """Replace the life of that id."""
+        self._rows.replace(life, f"life {life.id}")
+
+    def get(self, life: LifeId) -> Life | None:
+        """The life of that id."""
+        return self._rows.one(LifeRow.id == life)
+
+    def open_of(self, server: ServerName) -> list[Life]:
+        """Lives of `server` that have not ended."""
+        where = (LifeRow.server == server, LifeRow.ended.is_(None))
+        return self._rows.many(*where, order=(LifeRow.first_seen, LifeRow.id))
+
+    def of(self, server: ServerName | None, since: datetime, until: datetime) -> list[Life]:
+        """Lives that overlap [since, until)."""
+        where = [LifeRow.first_seen < until, or_(LifeRow.ended.is_(None), LifeRow.ended > since)]
+        if server is not None:
+            where.append(LifeRow.server == server)
+        return self._rows.many(*where, order=(LifeRow.first_seen, LifeRow.id))
+
+
+class SqlHeads:
+    """Last cumulative counts."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._rows = Records(connection, Head, HeadRow)
+
+    def get(self, life: LifeId) -> Head | None:
+        """The head of that life."""
+        return self._rows.one(HeadRow.life == life)
+
+    def put(self, head: Head) -> None:
+        """Store a life's newest head."""
+        self._rows.put([head])
+
+    def of_server(self, server: ServerName) -> dict[LifeId, Head]:
+        """Heads of the server's open lives."""
+        lives = select(LifeRow.id).where(LifeRow.server == server, LifeRow.ended.is_(None))
+        return {head.life: head for head in self._rows.many(HeadRow.life.in_(lives), order=(HeadRow.life,))}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A row of newest readings; server and moment are copied out of the reading, for the key and for people."""
+
+    server: ServerName
+    scraped_at: datetime
+    last_ok: datetime | None
+    reading: Reading
+
+
+class SqlReadings:
+    """The newest reading of each server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._rows = Records(connection, _Reading, ReadingRow)
+
+    def put(self, reading: LastReading) -> None:
+        """Store it in place of the server's last."""
+        newest = reading.reading
+        self._rows.put([_Reading(newest.server, newest.scraped_at, reading.last_ok, newest)])
+
+    def get(self, server: ServerName) -> LastReading | None:
+        """The newest reading of `server`."""
+        row = self._rows.one(ReadingRow.server == server)
+        return LastReading(row.reading, row.last_ok) if row else None
+
+    def all(self) -> list[LastReading]:
+        """The newest reading of each server."""
+        return [LastReading(row.reading, row.last_ok) for row in self._rows.many(order=(ReadingRow.server,))]

@@ -1,0 +1,78 @@
+"""Leases: each method is one statement, so that two holders can never both win."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, and_, case, func, literal, or_, select, update
+
+from monitor.errors import StoreError
+from monitor.model.rollout import Lease
+from monitor.store.columns import Moment
+from monitor.store.records import new_rows
+from monitor.store.tables.acting import LeaseRow
+
+_COLUMNS = (LeaseRow.name, LeaseRow.holder, LeaseRow.fence, LeaseRow.expires_at)
+_NOBODY = ""
+
+
+class SqlLeases:
+    """Rights to do one thing in the fleet; `database_time` takes the database's clock instead of `now`."""
+
+    def __init__(self, connection: Connection, *, database_time: bool) -> None:
+        self._connection = connection
+        self._database_time = database_time and connection.dialect.name == "postgresql"
+
+    def acquire(self, name: str, holder: str, ttl_seconds: float, now: datetime) -> Lease | None:
+        """Take the lease where it is free, or keep it where `holder` has it; None where another has it."""
+        if not holder or ttl_seconds <= 0:
+            raise StoreError(f"lease {name}: holder {holder!r}, {ttl_seconds} s: expected a name and more than 0 s")
+        present, expiry = self._present(now), self._expiry(ttl_seconds, now)
+        mine = and_(LeaseRow.holder == holder, LeaseRow.expires_at > present)
+        statement = (
+            new_rows(self._connection.dialect.name, LeaseRow)
+            .values(name=name, holder=holder, fence=1, expires_at=expiry)
+            .on_conflict_do_update(
+                index_elements=[LeaseRow.name],
+                set_={
+                    "holder": holder,
+                    "expires_at": expiry,
+                    "fence": case((mine, LeaseRow.fence), else_=LeaseRow.fence + 1),
+                },
+                where=or_(LeaseRow.holder.in_((_NOBODY, holder)), LeaseRow.expires_at <= present),
+            )
+            .returning(*_COLUMNS)
+        )
+        return self._lease(statement)
+
+    def renew(self, lease: Lease, ttl_seconds: float, now: datetime) -> Lease | None:
+        """Prolong a lease that is still held; None where it is lost."""
+        present, expiry = self._present(now), self._expiry(ttl_seconds, now)
+        held = (*self._is(lease), LeaseRow.expires_at > present)
+        return self._lease(update(LeaseRow).where(*held).values(expires_at=expiry).returning(*_COLUMNS))
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease back; its row keeps the fence."""
+        self._connection.execute(update(LeaseRow).where(*self._is(lease)).values(holder=_NOBODY))
+
+    def get(self, name: str) -> Lease | None:
+        """The lease as stored, expired or not."""
+        return self._lease(select(*_COLUMNS).where(LeaseRow.name == name, LeaseRow.holder != _NOBODY))
+
+    def _is(self, lease: Lease) -> tuple[Any, ...]:
+        return (LeaseRow.name == lease.name, LeaseRow.holder == lease.holder, LeaseRow.fence == lease.fence)
+
+    def _lease(self, statement: Any) -> Lease | None:
+        row = self._connection.execute(statement).first()
+        return None if row is None else Lease(*row)
+
+    def _present(self, now: datetime) -> Any:
+        # clock_timestamp() goes on within a transaction; now() would stand still at its beginning.
+        return func.clock_timestamp(type_=Moment()) if self._database_time else literal(now, Moment())
+
+    def _expiry(self, ttl_seconds: float, now: datetime) -> Any:
+        ttl = timedelta(seconds=ttl_seconds)
+        if self._database_time:
+            return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, ttl.total_seconds())
+        return literal(now + ttl, Moment())

@@ -1,0 +1,94 @@
+"""Deleting what is too old, table by table, in transactions short enough to scrape between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, not_, select
+from sqlalchemy.orm import aliased
+
+from monitor.model.alert import AlertState
+from monitor.model.decision import Action, DecisionState
+from monitor.model.life import LifeId
+from monitor.model.notice import DeliveryState
+from monitor.model.server import ServerName
+from monitor.store.api import Retention
+from monitor.store.database import Database
+from monitor.store.tables.acting import BaselineRow, DecisionRow, RejectionRow, RestartRow
+from monitor.store.tables.asking import CommandRow, PauseRow, SilenceRow
+from monitor.store.tables.base import Base
+from monitor.store.tables.history import HeadRow, IntervalDetailRow, IntervalRow, LifeRow, ReadingRow
+from monitor.store.tables.telling import AlertRow, AuditRow, DeliveryRow, EvidenceRow, NoticeRow
+
+#: The head of a life that ended is kept so long (days), for people who ask why it ended.
+_ENDED_HEADS_DAYS = 1.0
+_OPEN_DECISIONS = (DecisionState.AWAITING_APPROVAL, DecisionState.APPROVED)
+
+Old = tuple[type[Base], ColumnElement[bool]]
+
+
+def prune(database: Database, now: datetime, keep: Retention) -> dict[str, int]:
+    """Delete what is older than `keep` allows; the number of rows deleted by table, only tables with some."""
+    cut = now - timedelta(hours=keep.raw_hours)
+    deleted: dict[str, int] = {}
+    for server, life in _lives_with_old_intervals(database, cut):
+        with database.writing(durable=False) as connection:
+            for part in (IntervalDetailRow, IntervalRow):
+                old = and_(part.server == server, part.life == life, part.end < cut)
+                _count(deleted, part, _delete(connection, part, old))
+    for row, where in _old(now, cut, keep):
+        with database.writing(durable=False) as connection:
+            _count(deleted, row, _delete(connection, row, where))
+    return deleted
+
+
+def _lives_with_old_intervals(database: Database, cut: datetime) -> list[tuple[ServerName, LifeId]]:
+    old = exists().where(
+        IntervalRow.server == LifeRow.server, IntervalRow.life == LifeRow.id, IntervalRow.end < cut
+    )
+    with database.reading() as connection:
+        return [(server, life) for server, life in connection.execute(select(LifeRow.server, LifeRow.id).where(old))]
+
+
+def _old(now: datetime, raw: datetime, keep: Retention) -> Iterator[Old]:
+    """What is too old, and over, in each table."""
+    history = now - timedelta(days=keep.history_days)
+    notices = now - timedelta(days=keep.notices_days)
+    ended = select(LifeRow.id).where(LifeRow.ended < now - timedelta(days=_ENDED_HEADS_DAYS))
+    yield HeadRow, HeadRow.life.in_(ended)
+    yield LifeRow, and_(LifeRow.ended < history, LifeRow.ended < raw)
+    yield ReadingRow, ReadingRow.scraped_at < raw
+    yield DecisionRow, _old_decisions(now - timedelta(days=keep.keep_decisions_days), history)
+    yield RejectionRow, RejectionRow.until < history
+    yield RestartRow, RestartRow.at < history
+    yield BaselineRow, BaselineRow.updated_at < history
+    yield AlertRow, and_(
+        AlertRow.state.in_((AlertState.RESOLVED, AlertState.INACTIVE)),
+        func.coalesce(AlertRow.resolved_at, AlertRow.last_true, AlertRow.active_since) < history,
+    )
+    pending = exists().where(DeliveryRow.notice == NoticeRow.id, DeliveryRow.state == DeliveryState.PENDING)
+    yield NoticeRow, and_(NoticeRow.created_at < notices, not_(pending))
+    yield CommandRow, CommandRow.done_at < notices
+    yield EvidenceRow, EvidenceRow.at < now - timedelta(days=keep.evidence_days)
+    yield AuditRow, AuditRow.at < history
+    yield SilenceRow, SilenceRow.ends_at < history
+    yield PauseRow, PauseRow.until < history
+
+
+def _old_decisions(keeps: datetime, history: datetime) -> ColumnElement[bool]:
+    """All but a group's newest, and but those that wait for someone."""
+    other = aliased(DecisionRow)
+    newest = select(func.max(other.made_at)).where(other.group == DecisionRow.group).scalar_subquery()
+    old = (DecisionRow.made_at < history) | and_(DecisionRow.action == Action.KEEP, DecisionRow.made_at < keeps)
+    return and_(old, DecisionRow.state.not_in(_OPEN_DECISIONS), DecisionRow.made_at < newest)
+
+
+def _delete(connection: Connection, row: type[Base], where: ColumnElement[bool]) -> int:
+    return connection.execute(delete(row).where(where)).rowcount
+
+
+def _count(deleted: dict[str, int], row: Any, rows: int) -> None:
+    if rows:
+        deleted[row.__tablename__] = deleted.get(row.__tablename__, 0) + rows

@@ -1,0 +1,110 @@
+"""The store over SQL: units of work on a database, whichever it is. It owns no table and no statement."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TypeVar
+
+from monitor.errors import StoreError
+from monitor.store.api import Retention, Sizes, Unit
+from monitor.store.database import Database
+from monitor.store.edges import EdgesCache
+from monitor.store.refusals import StoreBusy
+from monitor.store.retention import prune
+from monitor.store.schema import Schema
+from monitor.store.unit import SqlUnit
+
+Result = TypeVar("Result")
+
+#: A transaction that gave way to another is run so often before its error is passed on.
+_RUNS = 3
+
+
+class SqlStore:
+    """A store in `database`; `database_time` lets leases run by the clock of PostgreSQL."""
+
+    def __init__(self, database: Database, schema: Schema, *, database_time: bool = True) -> None:
+        self._database = database
+        self._schema = schema
+        self._database_time = database_time
+        self._edges = EdgesCache()
+        self._thread = threading.local()
+
+    @property
+    def name(self) -> str:
+        """File or address for people."""
+        return self._database.name
+
+    @contextmanager
+    def write(self, *, durable: bool = True) -> Iterator[SqlUnit]:
+        """One transaction that commits at the end of the block."""
+        if getattr(self._thread, "writing", False):
+            raise StoreError(f"{self.name}: a unit that writes was opened within another of the same thread")
+        self._thread.writing = True
+        try:
+            with self._database.writing(durable=durable) as connection:
+                unit = SqlUnit(connection, self._edges, database_time=self._database_time)
+                yield unit
+            unit.edges.keep()
+        finally:
+            self._thread.writing = False
+
+    @contextmanager
+    def read(self) -> Iterator[SqlUnit]:
+        """A view of one moment."""
+        with self._database.reading() as connection:
+            unit = SqlUnit(connection, self._edges, database_time=self._database_time)
+            yield unit
+        unit.edges.keep()
+
+    def transact(self, work: Callable[[Unit], Result], *, durable: bool = True) -> Result:
+        """Run `work` in one transaction, again where that gave way to another."""
+        for left in reversed(range(_RUNS)):
+            try:
+                with self.write(durable=durable) as unit:
+                    return work(unit)
+            except StoreBusy:
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def upgrade(self) -> list[str]:
+        """Bring the schema to the newest revision known."""
+        self._database.create()
+        with self._explained(), self._database.migrating() as connection:
+            return self._schema.upgrade(connection, self._database.back_up)
+
+    def revision(self) -> str | None:
+        """Revision of the schema."""
+        with self._database.reading() as connection:
+            return self._schema.revision(connection)
+
+    def check(self) -> None:
+        """Raise StoreError unless the database is there and its schema fits."""
+        with self._explained():
+            self._schema.check(self.revision())
+
+    def sizes(self) -> Sizes:
+        """How big the store is."""
+        return self._database.sizes()
+
+    def prune(self, now: datetime, keep: Retention) -> dict[str, int]:
+        """Delete what is older than `keep` allows."""
+        return prune(self._database, now, keep)
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._database.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Put the name of the store before errors that speak of its schema."""
+        try:
+            yield
+        except StoreError as error:
+            if self.name in str(error):
+                raise
+            raise StoreError(f"{self.name}: {error}") from error
