@@ -1,0 +1,101 @@
+"""Who must not hear of an alert now: inhibition, silences, our own rollouts. It owns no state and sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from monitor.model.alert import Alert, AlertState, Silence
+from monitor.policy.rule import Inhibition
+
+#: Annotation of an alert rule that is told even while our own change of that server runs: `during_rollout: tell`.
+DURING_ROLLOUT = "during_rollout"
+
+
+class MuteKind(StrEnum):
+    """Why an alert is not told."""
+
+    INHIBITED = "inhibited"
+    SILENCED = "silenced"
+    ROLLOUT = "rollout"
+
+
+@dataclass(frozen=True, slots=True)
+class Mute:
+    """Why an alert is quiet, and by whom or what, in words."""
+
+    kind: MuteKind
+    by: str
+
+
+class Muter:
+    """Answers for all alerts of one moment; made anew for each.
+
+    `rolling` names the servers that a change of ours is taking down, warming or putting back.
+    """
+
+    def __init__(
+        self,
+        alerts: Iterable[Alert],
+        inhibitions: Sequence[Inhibition],
+        silences: Sequence[Silence],
+        rolling: Collection[str],
+        now: datetime,
+    ) -> None:
+        self._silences = silences
+        self._rolling = frozenset(rolling)
+        self._now = now
+        self._inhibitions = inhibitions
+        self._sources = self._index([a for a in alerts if a.state is AlertState.FIRING])
+
+    def mute(self, alert: Alert) -> Mute | None:
+        """Why `alert` is quiet; None where it may be told. Inhibition goes before silences, as in Alertmanager."""
+        source = self._inhibitor(alert)
+        if source is not None:
+            return Mute(MuteKind.INHIBITED, source.annotations.get("summary") or source.name)
+        for silence in self._silences:
+            if silence.mutes(alert.labels, self._now):
+                return Mute(MuteKind.SILENCED, f"{silence.author}: {silence.reason}")
+        server = alert.labels.get("server", "")
+        if server in self._rolling and alert.annotations.get(DURING_ROLLOUT) != "tell":
+            return Mute(MuteKind.ROLLOUT, f"our own change of {server}")
+        return None
+
+    def _index(self, firing: list[Alert]) -> list[dict[tuple[str, ...], list[Alert]]]:
+        """Per inhibition, its firing sources by the labels that must be equal: no pair of alerts is tried in vain."""
+        tables: list[dict[tuple[str, ...], list[Alert]]] = []
+        for inhibition in self._inhibitions:
+            table: dict[tuple[str, ...], list[Alert]] = {}
+            for alert in firing:
+                if all(m.matches(alert.labels) for m in inhibition.source):
+                    table.setdefault(_values(alert, inhibition.equal), []).append(alert)
+            tables.append(table)
+        return tables
+
+    def _inhibitor(self, alert: Alert) -> Alert | None:
+        for inhibition, table in zip(self._inhibitions, self._sources, strict=True):
+            for source in table.get(_values(alert, inhibition.equal), ()):
+                # Two alerts that could mute each other both stay loud: a cycle must not silence an incident.
+                if source.fingerprint != alert.fingerprint and inhibition.mutes(alert.labels, source.labels):
+                    if not inhibition.mutes(source.labels, alert.labels):
+                        return source
+        return None
+
+
+def _values(alert: Alert, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(alert.labels.get(name, "") for name in names)
+
+
+def ending_silences(
+    silences: Iterable[Silence], alerts: Iterable[Alert], now: datetime, within_seconds: float
+) -> list[tuple[Silence, list[Alert]]]:
+    """Silences that end within so many seconds while they still mute firing alerts, each with those alerts."""
+    firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
+    found = []
+    for silence in silences:
+        muted = [alert for alert in firing if silence.mutes(alert.labels, now)]
+        if muted and silence.ends_at - now <= timedelta(seconds=within_seconds):
+            found.append((silence, muted))
+    return found

@@ -1,0 +1,159 @@
+"""Whether to tell people of alerts now, and why: grouping, first, changed, repeated, resolved. It writes no texts.
+
+Everything it goes by is in the alerts (`notified_at`, `incident`), which the store keeps: after a restart of the daemon
+the same question gets the same answer, and nobody is paged twice. Defaults: Alertmanager `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from monitor.model.alert import Alert, AlertState, Severity
+from monitor.policy.mute import Muter
+
+
+class TellReason(StrEnum):
+    """Why a group of alerts is told of, or why not; log field and metric label."""
+
+    FIRST = "first"
+    CHANGED = "changed"
+    REPEAT = "repeat"
+    RESOLVED = "resolved"
+    NONE = "none"
+    #: Something is new, but the group's wait or interval is not over.
+    WAITING = "waiting"
+    MUTED = "muted"
+    #: Severity info: shown, never sent.
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellingPolicy:
+    """How alerts are put together and how often they are told (seconds).
+
+    A page that nobody has acknowledged is repeated after `page_repeat_seconds`, everything else after `repeat_seconds`.
+    """
+
+    by: tuple[str, ...] = ("alertname", "severity", "group")
+    wait_seconds: float = 0.0
+    interval_seconds: float = 300.0
+    repeat_seconds: float = 4 * 3600.0
+    page_repeat_seconds: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """What to say of one group of alerts: `new` ones, those `still` firing, those that `ended`.
+
+    `incident` is the thread; `dedupe_key` is the same however often the same moment is decided. `edits` asks to update
+    the incident's message in place: nothing in it is worth waking anyone.
+    """
+
+    reason: TellReason
+    incident: str
+    dedupe_key: str
+    new: tuple[Alert, ...] = ()
+    still: tuple[Alert, ...] = ()
+    ended: tuple[Alert, ...] = ()
+    muted: tuple[Alert, ...] = ()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something is to be sent."""
+        return self.reason in (TellReason.FIRST, TellReason.CHANGED, TellReason.REPEAT, TellReason.RESOLVED)
+
+    @property
+    def edits(self) -> bool:
+        """Whether it only says that things got better."""
+        return self.is_due and not self.new and self.reason is not TellReason.REPEAT
+
+    def told(self, now: datetime) -> tuple[Alert, ...]:
+        """The alerts it speaks of, marked as told; to be stored in the transaction that queues the notice."""
+        return tuple(replace(a, notified_at=now, incident=self.incident) for a in (*self.new, *self.still, *self.ended))
+
+
+def tellings(alerts: Iterable[Alert], muter: Muter, now: datetime, policy: TellingPolicy) -> tuple[Telling, ...]:
+    """One answer for each group of firing or just resolved alerts, with the reason where nothing is sent."""
+    groups: dict[tuple[str, ...], list[Alert]] = {}
+    for alert in alerts:
+        if alert.state in (AlertState.FIRING, AlertState.RESOLVED):
+            groups.setdefault(tuple(alert.labels.get(name, "") for name in policy.by), []).append(alert)
+    return tuple(_telling(key, members, muter, now, policy) for key, members in groups.items())
+
+
+def _telling(
+    key: tuple[str, ...], members: list[Alert], muter: Muter, now: datetime, policy: TellingPolicy
+) -> Telling:
+    firing = [alert for alert in members if alert.state is AlertState.FIRING]
+    muted = [alert for alert in firing if muter.mute(alert)]
+    loud = [alert for alert in firing if alert not in muted]
+    new = [alert for alert in loud if not _is_told(alert)]
+    still = [alert for alert in loud if _is_told(alert)]
+    # What was told must be closed even while muted: a message that says "firing" for ever is a lie.
+    ended = [alert for alert in members if _is_to_close(alert)]
+    open_elsewhere = any(_is_told(alert) for alert in muted)
+    reason = _reason(new, still, ended, muted, open_elsewhere, now, policy)
+    known = [alert.incident for alert in (*still, *ended, *muted, *new) if alert.incident]
+    incident = known[0] if known else _incident(key, new or members)
+    return Telling(
+        reason=reason,
+        incident=incident,
+        dedupe_key=f"{incident}:{reason}:{_moment(reason, new, still, ended)}",
+        new=tuple(new),
+        still=tuple(still),
+        ended=tuple(ended),
+        muted=tuple(muted),
+    )
+
+
+def _reason(
+    new: list[Alert], still: list[Alert], ended: list[Alert], muted: list[Alert], open_elsewhere: bool,
+    now: datetime, policy: TellingPolicy,
+) -> TellReason:
+    everyone = (*new, *still, *ended)
+    if not everyone:
+        return TellReason.MUTED if muted else TellReason.NONE
+    if all(alert.severity is Severity.INFO for alert in everyone):
+        return TellReason.INFO
+    last = max((alert.notified_at for alert in (*still, *ended) if alert.notified_at), default=None)
+    if new and last is None:
+        waited = (now - min(alert.fired_at or alert.active_since for alert in new)).total_seconds()
+        return TellReason.FIRST if waited >= policy.wait_seconds else TellReason.WAITING
+    if ended and not new and not still and not open_elsewhere:
+        return TellReason.RESOLVED
+    since = (now - last).total_seconds() if last else 0.0
+    if new or ended:
+        return TellReason.CHANGED if since >= policy.interval_seconds else TellReason.WAITING
+    is_urgent = any(alert.severity is Severity.PAGE and not alert.acknowledged_by for alert in still)
+    repeat = min(policy.page_repeat_seconds, policy.repeat_seconds) if is_urgent else policy.repeat_seconds
+    return TellReason.REPEAT if since >= repeat else TellReason.NONE
+
+
+def _is_told(alert: Alert) -> bool:
+    return alert.notified_at is not None and alert.fired_at is not None and alert.notified_at >= alert.fired_at
+
+
+def _is_to_close(alert: Alert) -> bool:
+    if alert.state is not AlertState.RESOLVED or alert.resolved_at is None or not _is_told(alert):
+        return False
+    return alert.notified_at is not None and alert.notified_at < alert.resolved_at
+
+
+def _moment(reason: TellReason, new: list[Alert], still: list[Alert], ended: list[Alert]) -> str:
+    """The newest stored moment that led to `reason`: the same until something happens."""
+    if reason is TellReason.REPEAT:
+        moments = [alert.notified_at for alert in still]
+    else:
+        moments = [*(alert.fired_at for alert in new), *(alert.resolved_at for alert in ended)]
+    return max((moment.isoformat() for moment in moments if moment), default="")
+
+
+def _incident(key: tuple[str, ...], alerts: list[Alert]) -> str:
+    """A new incident's id: which alert, in which group of alerts, since when."""
+    began = min(alert.fired_at or alert.active_since for alert in alerts)
+    where = hashlib.sha256("\xff".join(key).encode()).hexdigest()[:8]
+    return f"{alerts[0].name}-{where}-{began:%Y%m%dT%H%M%S}"
