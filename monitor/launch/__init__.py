@@ -1,0 +1,24 @@
+"""Command lines of vLLM, SGLang and llama.cpp, parsed, rendered and checked per version. It starts nothing."""
+
+from monitor.launch.contract import render_json
+from monitor.launch.diff import diff_command
+from monitor.launch.outcome import Rendered, Target
+from monitor.launch.parse import ParsedCommand, parse_command
+from monitor.launch.program import looks_like_server
+from monitor.launch.redact import redact, redact_text
+from monitor.launch.render import render
+from monitor.launch.speculation import Speculation
+
+__all__ = [
+    "ParsedCommand",
+    "Rendered",
+    "Speculation",
+    "Target",
+    "diff_command",
+    "looks_like_server",
+    "parse_command",
+    "redact",
+    "redact_text",
+    "render",
+    "render_json",
+]
