@@ -1,0 +1,205 @@
+"""Commands that ask the daemon to act, or not to: plan, apply, reject, rollback, pause, resume, silence.
+
+They only write a request; the daemon that owns the server acts, with all its checks, and writes the outcome.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from monitor.cli.context import Absent, Context
+from monitor.cli.looking import Json, duration
+from monitor.cli.output import console, interval, print_json, who
+from monitor.clock import SystemClock
+from monitor.config.running import is_running
+from monitor.errors import ConfigError, Problem
+from monitor.model.alert import Matcher, Silence, SilenceId
+from monitor.model.record import EVERYTHING, Command, CommandKind, Pause, group_scope, server_scope
+from monitor.report.overview import decision_view
+
+#: How long a command waits for the daemon to take its request (seconds); the work itself goes on afterwards.
+_PATIENCE_SECONDS = 20.0
+
+
+def _ask(context: Context, kind: CommandKind, subject: str) -> Command:
+    """Write a request and wait until the daemon has answered it. Raises Absent where no daemon runs."""
+    clock = SystemClock()
+    if not is_running(context.folder()):
+        raise Absent(f"no daemon runs on {context.folder()}: nothing can be changed (start it with `acceptd run`)")
+    command = Command(uuid.uuid4().hex[:12], kind, subject, who(), clock.now())
+    with context.writing() as store:
+        with store.write() as unit:
+            unit.commands.add(command)
+        deadline = clock.monotonic() + _PATIENCE_SECONDS
+        while clock.monotonic() < deadline:
+            with store.read() as unit:
+                answered = unit.commands.get(command.id)
+            if answered is not None and answered.done_at is not None:
+                return answered
+            clock.sleep(0.3)
+    return command
+
+
+def _report(answer: Command, as_json: bool) -> None:
+    """Print the daemon's answer; exit 1 where it refused or did not answer in time."""
+    taken = answer.done_at is not None and not answer.outcome.startswith("refused")
+    outcome = answer.outcome or f"not answered within {_PATIENCE_SECONDS:g} s; the daemon will still see it"
+    if as_json:
+        print_json({"id": answer.id, "taken": taken, "outcome": outcome})
+    else:
+        console.print(outcome, style="green" if taken else "red", markup=False)
+    if not taken:
+        raise typer.Exit(1)
+
+
+def plan(
+    ctx: typer.Context,
+    subject: Annotated[str, typer.Argument(help="A decision's id, or a group for its newest decision.")],
+    as_json: Json = False,
+) -> None:
+    """What acting on a decision would do: command line, evidence, gain, cost, risk, checks. Changes nothing."""
+    context: Context = ctx.obj
+    with context.reading() as store, store.read() as unit:
+        decision = unit.decisions.get(subject)  # type: ignore[arg-type]
+        if decision is None:
+            latest = unit.decisions.latest(subject)  # type: ignore[arg-type]
+            if not latest:
+                raise Absent(f"no decision {subject!r}; `acceptd status` shows their ids")
+            decision = latest[0]
+        kept = unit.evidence.get(f"plan:{decision.id}")
+    view: dict[str, Any] = {**decision_view(decision), "plan": dict(kept.parts) if kept else None}
+    if as_json:
+        print_json(view)
+        return
+    console.print(f"{decision.group}: {decision.action.value}, {decision.current.describe()} ->"
+                  f" {decision.proposed.describe()}", style="bold", markup=False)
+    console.print(f"  {decision.sentence}", markup=False)
+    console.print(f"  expected goodput {interval(decision.gain, decision.gain_low, decision.gain_high)}", markup=False)
+    if kept is None:
+        console.print("  Nothing to carry out: this decision changes no setting, or no server of the group is managed.")
+    else:
+        for title, text in kept.parts.items():
+            console.print(f"{title}", style="bold", markup=False)
+            for line in text.splitlines():
+                style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
+                console.print(f"  {line}", style=style, markup=False)
+    if decision.changes_setting:
+        console.print(f"Do it with: acceptd apply {decision.id}", style="bold", markup=False)
+
+
+def apply(
+    ctx: typer.Context,
+    decision: Annotated[str, typer.Argument(help="Id of the decision, as shown by `plan`.")],
+    as_json: Json = False,
+) -> None:
+    """Act on a decision: the daemon checks it again, restarts with the new setting, measures, keeps or reverts."""
+    _report(_ask(ctx.obj, CommandKind.APPLY, decision), as_json)
+
+
+def reject(
+    ctx: typer.Context,
+    decision: Annotated[str, typer.Argument(help="Id of the decision.")],
+    as_json: Json = False,
+) -> None:
+    """Decline a decision that waits for approval."""
+    _report(_ask(ctx.obj, CommandKind.REJECT, decision), as_json)
+
+
+def rollback(
+    ctx: typer.Context,
+    subject: Annotated[str, typer.Argument(help="A rollout's id, or a group: its active or last rollout.")],
+    as_json: Json = False,
+) -> None:
+    """Bring the servers of a rollout back to the last good setting."""
+    _report(_ask(ctx.obj, CommandKind.ROLLBACK, subject), as_json)
+
+
+def _scope(context: Context, name: str) -> str:
+    if name == EVERYTHING:
+        return EVERYTHING
+    running = context.running()
+    if any(group.name == name for group in running.groups):
+        return group_scope(name)
+    if any(server.name == name for server in running.servers):
+        return server_scope(name)
+    known = ", ".join([g.name for g in running.groups] + [s.name for s in running.servers])
+    raise Absent(f"no group or server {name!r}; known: * (everything), {known}")
+
+
+def pause(
+    ctx: typer.Context,
+    scope: Annotated[str, typer.Argument(help="A group, a server, or * for everything.")] = EVERYTHING,
+    reason: Annotated[str, typer.Option(help="Why; shown to everyone.")] = "",
+    until: Annotated[str, typer.Option("--for", help="How long, e.g. 4h; without it until `acceptd resume`.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Start no more changes in a scope; one under way is finished or undone. Works with the daemon down too."""
+    context: Context = ctx.obj
+    now = SystemClock().now()
+    end = now + timedelta(seconds=duration(until, "--for")) if until else None
+    made = Pause(_scope(context, scope), who(), reason or "no reason given", now, end)
+    with context.writing() as store, store.write() as unit:
+        unit.pauses.set(made)
+    if as_json:
+        print_json({"scope": made.scope, "until": end.isoformat() if end else None})
+    else:
+        console.print(f"Paused: {made.scope}" + (f" until {end:%Y-%m-%d %H:%M} UTC" if end else ""), markup=False)
+
+
+def resume(
+    ctx: typer.Context,
+    scope: Annotated[str, typer.Argument(help="A group, a server, or * for everything.")] = EVERYTHING,
+    as_json: Json = False,
+) -> None:
+    """Lift a pause."""
+    context: Context = ctx.obj
+    wanted = _scope(context, scope)
+    with context.writing() as store, store.write() as unit:
+        lifted = unit.pauses.clear(wanted)
+    if as_json:
+        print_json({"scope": wanted, "lifted": lifted})
+    else:
+        console.print(f"Resumed: {wanted}" if lifted else f"{wanted} was not paused", markup=False)
+    if not lifted:
+        raise typer.Exit(1)
+
+
+def silence(
+    ctx: typer.Context,
+    matchers: Annotated[list[str], typer.Argument(help="Matchers such as server=chat-1 or alertname=~Acceptance.*")],
+    last: Annotated[str, typer.Option("--for", help="How long, e.g. 4h.")] = "4h",
+    reason: Annotated[str, typer.Option(help="Why; shown to everyone.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Send nothing about alerts that match, for a time."""
+    context: Context = ctx.obj
+    now = SystemClock().now()
+    made = Silence(
+        id=SilenceId(uuid.uuid4().hex[:8]),
+        matchers=tuple(_matcher(text) for text in matchers),
+        author=who(),
+        reason=reason or "no reason given",
+        starts_at=now,
+        ends_at=now + timedelta(seconds=duration(last, "--for")),
+    )
+    with context.writing() as store, store.write() as unit:
+        unit.silences.add(made)
+    if as_json:
+        print_json({"id": made.id, "ends_at": made.ends_at.isoformat()})
+    else:
+        console.print(f"Silence {made.id} until {made.ends_at:%Y-%m-%d %H:%M} UTC", markup=False)
+
+
+def _matcher(text: str) -> Matcher:
+    for operator in ("=~", "!~", "!=", "="):
+        label, found, value = text.partition(operator)
+        if found and label and not set(label) & set("=!~"):
+            try:
+                return Matcher(label.strip(), operator, value.strip().strip('"'))
+            except Exception as error:
+                raise ConfigError([Problem("matcher", repr(text), f"a valid regular expression ({error})")]) from None
+    raise ConfigError([Problem("matcher", repr(text), "LABEL=VALUE, LABEL!=VALUE, LABEL=~REGEX or LABEL!~REGEX")])

@@ -1,0 +1,93 @@
+"""Where a command finds its configuration, its data folder and its store; nothing is opened before it is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from monitor.config.load import load
+from monitor.config.model import Config
+from monitor.config.running import Running, is_running, read_running
+from monitor.errors import MonitorError
+from monitor.store import Store, open_readonly, open_store
+
+#: Looked for in this order where no --config is given.
+CONFIG_PLACES = (Path("acceptd.yaml"), Path("/etc/acceptd/acceptd.yaml"))
+LOCAL_DB = "local.db"
+
+
+class Absent(MonitorError):
+    """What a command needs is not there (no daemon ever ran, no such server): exit code 3."""
+
+
+def state_folder() -> Path:
+    """Data folder of a daemon without a configuration file: `$XDG_STATE_HOME/acceptd`, `~/.local/state/acceptd`."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local/state") / "acceptd"
+
+
+def demo_folder() -> Path:
+    """Data folder of the demo; made anew at each start."""
+    return state_folder() / "demo"
+
+
+def find_config(given: Path | None) -> Path | None:
+    """The configuration file to use: the one given (or in ACCEPTD_CONFIG), else the first of the usual places."""
+    named = given or (Path(os.environ["ACCEPTD_CONFIG"]) if os.environ.get("ACCEPTD_CONFIG") else None)
+    if named is not None:
+        return named
+    return next((path for path in CONFIG_PLACES if path.is_file()), None)
+
+
+@dataclass(slots=True)
+class Context:
+    """The options before the command's name."""
+
+    config_path: Path | None = None
+    data_dir: Path | None = None
+
+    def config(self) -> Config:
+        """The configuration, checked; defaults where there is no file."""
+        return load(find_config(self.config_path))
+
+    def folder(self) -> Path:
+        """The data folder: the one given, the configuration's, that of a demo that runs now, or the state folder."""
+        if self.data_dir is not None:
+            return self.data_dir
+        if find_config(self.config_path) is not None:
+            return self.config().data_dir
+        return demo_folder() if is_running(demo_folder()) else state_folder()
+
+    def running(self) -> Running:
+        """The daemon of the data folder, or the last one that ran there. Raises Absent."""
+        try:
+            return read_running(self.folder())
+        except MonitorError as error:
+            raise Absent(str(error)) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[Store]:
+        """The store for reading only, daemon up or down. Raises Absent where there is none."""
+        path = self.folder() / LOCAL_DB
+        if not path.is_file():
+            raise Absent(f"{path}: no history yet (start the daemon with `acceptd run`)")
+        store = open_readonly(path)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[Store]:
+        """The store for a small request to the daemon. Raises Absent where there is none."""
+        path = self.folder() / LOCAL_DB
+        if not path.is_file():
+            raise Absent(f"{path}: no history yet (start the daemon with `acceptd run`)")
+        store = open_store(f"sqlite:///{path}")
+        try:
+            yield store
+        finally:
+            store.close()

@@ -1,0 +1,280 @@
+"""Commands that show how things stand and stood: status, servers, history, why, alerts."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from monitor.cli.context import Absent, Context
+from monitor.cli.output import (
+    ago,
+    console,
+    interval,
+    milliseconds,
+    number,
+    print_json,
+    share,
+    sparkline,
+    table,
+)
+from monitor.clock import SystemClock
+from monitor.config.running import Running, is_running
+from monitor.errors import ConfigError, Problem
+from monitor.model.duration import DURATION_FORM, parse_duration
+from monitor.model.server import ServerName
+from monitor.report.overview import (
+    alert_view,
+    change_view,
+    decision_view,
+    history_rows,
+    load_pairs,
+    overview,
+    rollout_view,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def duration(text: str, option: str) -> float:
+    """Seconds of a duration given to an option. Raises ConfigError naming the option."""
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise ConfigError([Problem(option, repr(text), DURATION_FORM)]) from None
+
+
+def known_server(running: Running, name: str) -> ServerName:
+    """`name` as a server of the running configuration. Raises Absent naming the known ones."""
+    names = [server.name for server in running.servers]
+    if name not in names:
+        raise Absent(f"no server {name!r}; known: {', '.join(names) or 'none'}")
+    return ServerName(name)
+
+
+def _view(context: Context, now: datetime, window: float) -> dict[str, Any]:
+    running = context.running()
+    with context.reading() as store, store.read() as unit:
+        view = overview(unit, running.groups, running.servers, now, window_seconds=window)
+    up = is_running(context.folder())
+    daemon = {"running": up, "pid": running.pid if up else None, "version": running.version, "host": running.host,
+              "listen": running.listen, "data_dir": str(context.folder()), "simulated": running.simulated}
+    return {"daemon": daemon, **view}
+
+
+def status(
+    ctx: typer.Context,
+    as_json: Json = False,
+    window: Annotated[str, typer.Option(help="Time that the figures cover, e.g. 5m.")] = "5m",
+) -> None:
+    """How everything stands now: alerts, advice, changes under way, every server's figures."""
+    now = SystemClock().now()
+    view = _view(ctx.obj, now, duration(window, "--window"))
+    if as_json:
+        print_json(view)
+        return
+    daemon = view["daemon"]
+    mark = "[bold white on red] SIMULATED [/] " if daemon["simulated"] else ""
+    state = f"running (pid {daemon['pid']})" if daemon["running"] else "[bold red]not running[/]"
+    console.print(f"{mark}acceptd {daemon['version']} on {daemon['host']}: {state}, page http://{daemon['listen']}/")
+    firing = [alert for alert in view["alerts"] if alert["state"] == "firing"]
+    for alert in firing:
+        style = "bold red" if alert["severity"] == "page" else "yellow"
+        console.print(f"{alert['severity'].upper()} {alert['summary']} (since {ago(alert['since'], now)})", style=style,
+                      markup=False)
+    if not firing:
+        console.print("No alerts.", style="green")
+    for pause in view["pauses"]:
+        console.print(f"Paused: {pause['scope']} by {pause['author']}: {pause['reason']}", style="yellow", markup=False)
+    for group in view["groups"]:
+        console.print()
+        console.print(f"Group {group['name']} ({group['mode']})", style="bold", markup=False)
+        advice = group["advice"]
+        if advice is None:
+            console.print("  No recommendation yet.")
+        else:
+            console.print(f"  {advice['action']}: {advice['sentence']}  [{advice['state']}, id {advice['id']}]",
+                          markup=False)
+        if group["rollout"]:
+            rollout = group["rollout"]
+            console.print(f"  rollout {rollout['id']}: {rollout['from']} -> {rollout['to']}", style="magenta",
+                          markup=False)
+        console.print(_server_table(group["servers"], now))
+
+
+def _server_table(servers: list[dict[str, Any]], now: datetime) -> Any:
+    rows = []
+    for s in servers:
+        f = s["figures"]
+        state = s["change"]["state"] if s["change"] else s["state"] or s["verdict"] or "not read yet"
+        k = s["num_speculative_tokens"]
+        rows.append(
+            [
+                s["name"], state, "–" if k is None else str(k), s["method"] or "–", share(f["acceptance_rate"]),
+                number(f["acceptance_length"]), milliseconds(f["step_seconds"]),
+                number(f["generation_tokens_per_second"], 1), number(f["running"], 1), number(f["waiting"], 1),
+                share(f["kv_usage"]), ago(s["last_ok"], now),
+            ]
+        )
+    columns = ("server", "state", "k", "method", "acceptance", "length", "step", "tokens/s", "run", "wait", "KV",
+               "read")
+    return table(columns, rows, right=(2, 4, 5, 6, 7, 8, 9, 10))
+
+
+def servers(ctx: typer.Context, as_json: Json = False) -> None:
+    """Every server in detail: what it is, how its setting is known, whether its counters can be trusted."""
+    now = SystemClock().now()
+    view = _view(ctx.obj, now, 300.0)
+    found = [server for group in view["groups"] for server in group["servers"]]
+    if as_json:
+        print_json(found)
+        return
+    for s in found:
+        simulated = " [SIMULATED]" if s["simulated"] else ""
+        console.print(f"{s['name']} (group {s['group']}){simulated}", style="bold", markup=False)
+        sources = ", ".join(f"{key} from {source}" for key, source in s["sources"].items())
+        lines = [
+            f"state       {s['verdict'] or 'not read yet'}: {s['reason']}",
+            f"setting     {s['setting'] or 'unknown'}" + (f" ({sources})" if sources else ""),
+            f"model       {s['model'] or 'unknown'}, engine {s['engine']} {s['engine_version'] or ''}",
+            f"managed     {'yes' if s['managed'] else 'no: watched only'}",
+            f"acceptance  {share(s['figures']['acceptance_rate'])}, length {number(s['figures']['acceptance_length'])},"
+            f" per position {' '.join(share(rate) for rate in s['acceptance_rate_per_position']) or '–'}",
+        ]
+        if s["flags"]:
+            lines.append(f"doubts      {', '.join(s['flags'])}")
+        for line in lines:
+            console.print(f"  {line}", markup=False)
+
+
+def history(
+    ctx: typer.Context,
+    server: Annotated[str, typer.Argument(help="Name of the server.")],
+    since: Annotated[str, typer.Option(help="How far back, e.g. 6h.")] = "1h",
+    step: Annotated[str, typer.Option(help="Length of one line, e.g. 5m; chosen for 24 lines if not given.")] = "",
+    as_json: Json = False,
+) -> None:
+    """A server's acceptance, length, step time and throughput over time, with the changes made."""
+    now = SystemClock().now()
+    span = duration(since, "--since")
+    seconds = duration(step, "--step") if step else max(15.0, span / 24)
+    if seconds <= 0 or span / seconds > 5000:
+        raise ConfigError([Problem("--step", repr(step), "a step of at least a 5000th of --since")])
+    context: Context = ctx.obj
+    name = known_server(context.running(), server)
+    start = now - timedelta(seconds=span)
+    with context.reading() as store, store.read() as unit:
+        pairs = load_pairs(unit, [name], start, now).get(name, [])
+        changes = [change_view(change) for change in unit.changes.of_server(name, start)]
+    rows = history_rows(pairs, name, start, now, seconds)
+    if as_json:
+        print_json({"server": name, "since": start.isoformat(), "step_seconds": seconds, "rows": rows,
+                    "changes": changes})
+        return
+    console.print(f"{name}, acceptance {sparkline([row['acceptance_rate'] for row in rows])}", markup=False)
+    cells = [
+        [
+            row["at"][:19].replace("T", " "), number(row["num_speculative_tokens"], 0), share(row["acceptance_rate"]),
+            number(row["acceptance_length"]), share(row["efficiency"]), milliseconds(row["step_seconds"]),
+            number(row["generation_tokens_per_second"], 1), number(row["running"], 1), number(row["num_drafts"], 0),
+        ]
+        for row in rows
+    ]
+    columns = ("until (UTC)", "k", "acceptance", "length", "efficiency", "step", "tokens/s", "running", "drafts")
+    console.print(table(columns, cells, right=range(1, 9)))
+    for change in changes:
+        gain = interval(change["gain"], change["gain_low"], change["gain_high"])
+        console.print(f"{change['since'][:19]} {change['from']} -> {change['to']}: {change['state']} {gain}",
+                      markup=False)
+
+
+def why(
+    ctx: typer.Context,
+    subject: Annotated[str, typer.Argument(help="A group, a server, or the id of a decision, rollout or change.")],
+    as_json: Json = False,
+) -> None:
+    """Why acceptd decided what it did, taken or not: evidence, rule, prediction, and what came of it."""
+    context: Context = ctx.obj
+    with context.reading() as store, store.read() as unit:
+        found = _explain(context, unit, subject)
+    if as_json:
+        print_json(found)
+        return
+    decision = found["decision"]
+    if decision is not None:
+        _print_decision(decision)
+    for rollout in found["rollouts"]:
+        gain = interval(rollout["gain"], rollout["gain_low"], rollout["gain_high"])
+        console.print(f"Rollout {rollout['id']} by {rollout['requested_by']}: {rollout['from']} -> {rollout['to']},"
+                      f" {rollout['state']}, measured {gain}", style="bold", markup=False)
+        if rollout["sentence"]:
+            console.print(f"  {rollout['sentence']}", markup=False)
+    for entry in found["trail"]:
+        console.print(f"  {entry['at'][:19]} {entry['actor']}: {entry['sentence']}", markup=False)
+
+
+def _print_decision(decision: dict[str, Any]) -> None:
+    console.print(f"{decision['group']}: {decision['action']} ({decision['reason']})", style="bold", markup=False)
+    gain = interval(decision["gain"], decision["gain_low"], decision["gain_high"])
+    lines = [
+        decision["sentence"],
+        f"from        {decision['from']}",
+        f"to          {decision['to']}",
+        f"predicted   {gain} goodput",
+        f"rule        {decision['rule']}, window {decision['window_seconds']:g} s",
+        f"state       {decision['state']}{': ' + decision['note'] if decision['note'] else ''}",
+        f"made        {decision['made_at'][:19]}, id {decision['id']}",
+    ]
+    if decision["threshold_rule"]:
+        lines.append(f"70/50 rule  {decision['threshold_rule']['sentence'] or decision['threshold_rule']['action']}")
+    for line in lines:
+        console.print(f"  {line}", markup=False)
+    if decision["evidence"]:
+        rows = [[name, "no data" if value is None else f"{value:.6g}"] for name, value in decision["evidence"].items()]
+        console.print(table(("evidence", "value"), rows, right=(1,)))
+
+
+def _explain(context: Context, unit: Any, subject: str) -> dict[str, Any]:
+    change = unit.changes.get(subject)
+    rollout = unit.rollouts.get(change.rollout if change else subject)
+    decision = unit.decisions.get(rollout.decision if rollout else subject)
+    if decision is None:
+        running = context.running()
+        group = next((s.group for s in running.servers if s.name == subject), subject)
+        latest = unit.decisions.latest(group)
+        if not latest:
+            known = ", ".join([g.name for g in running.groups])
+            raise Absent(f"no decision about {subject!r} yet; groups: {known or 'none'}")
+        decision = latest[0]
+    rollouts = [r for r in unit.rollouts.since(decision.group, decision.made_at) if r.decision == decision.id]
+    changes = [change for r in rollouts for change in unit.changes.of_rollout(r.id)]
+    subjects = [decision.id, *(r.id for r in rollouts), *(c.id for c in changes)]
+    trail = sorted((entry for s in subjects for entry in unit.audit.of(s)), key=lambda entry: entry.at)
+    return {
+        "decision": decision_view(decision),
+        "rollouts": [rollout_view(r) for r in rollouts],
+        "changes": [change_view(c) for c in changes],
+        "trail": [{"at": e.at.isoformat(), "actor": e.actor, "what": e.what, "sentence": e.sentence} for e in trail],
+    }
+
+
+def alerts(
+    ctx: typer.Context,
+    since: Annotated[str, typer.Option(help="Also those resolved in this time, e.g. 24h.")] = "24h",
+    as_json: Json = False,
+) -> None:
+    """Alerts that are pending or firing, and those that ended lately."""
+    now = SystemClock().now()
+    start = now - timedelta(seconds=duration(since, "--since"))
+    context: Context = ctx.obj
+    with context.reading() as store, store.read() as unit:
+        found = [alert_view(alert) for alert in unit.alerts.since(start)]
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        console.print("No alerts.", style="green")
+        return
+    rows = [[a["state"], a["severity"], a["name"], ago(a["since"], now), a["summary"]] for a in found]
+    console.print(table(("state", "severity", "alert", "since", "what"), rows))
