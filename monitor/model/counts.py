@@ -70,6 +70,21 @@ class SpeculationCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class V0Sums:
+    """What vLLM's V0 engine prints of speculation: two lifetime averages, and counters that add up running totals.
+
+    `efficiency` x (k + 1) is the mean tokens per draft since start, the only quantity to trust by itself; the counters
+    are totals only at the first report (`spec_decode/metrics.py`, vLLM 0.5.3 to 0.9.2, does `.inc(cumulative)`).
+    """
+
+    efficiency: float | None = None
+    acceptance_rate: float | None = None
+    accepted: float | None = None
+    draft_tokens: float | None = None
+    emitted: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TrafficCounts:
     """Tokens, steps and requests of one engine."""
 
@@ -121,3 +136,6 @@ class Gauges:
     waiting: float | None = None
     kv_usage: float | None = None
     sleeping: bool | None = None
+    #: Tokens per draft, bonus included, as the engine's own gauge says (SGLang): of its last busy moment, so it is
+    #: shown and never added; None out of range.
+    acceptance_length: float | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from monitor.model.counts import Counts, Gauges
+from monitor.model.counts import Counts, Gauges, V0Sums
 from monitor.model.server import ServerName
 
 
@@ -61,6 +61,8 @@ class EngineReading:
     num_speculative_tokens: int | None = None
     #: Unix seconds at which this engine's counters were born (`_created`); start evidence only.
     created: float | None = None
+    #: What a V0 engine prints of speculation, as printed; None on every other engine.
+    v0: V0Sums | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,101 @@
+"""Which engine, and which generation of it, printed a page: from the page first, from `/version` beside it.
+
+It decides nothing from configuration, and says where page and version disagree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from monitor.dialects import llamacpp, sglang, vllm_names
+from monitor.dialects.names import Meaning, Names, Spelling, spell, version_key
+from monitor.dialects.vllm_names import ROUTER_NAMES
+from monitor.model.server import Engine
+
+NAMES: dict[Engine, Names] = {
+    Engine.VLLM: vllm_names.NAMES,
+    Engine.SGLANG: sglang.NAMES,
+    Engine.LLAMACPP: llamacpp.NAMES,
+}
+
+#: Series that only a V0 engine prints (declared even where they have no sample), and only a V1 engine.
+_V0_ONLY = frozenset(known.name for known in vllm_names.V0) - frozenset(known.name for known in vllm_names.V1)
+_V1_ONLY = frozenset(known.name for known in vllm_names.V1) - frozenset(known.name for known in vllm_names.V0)
+
+#: First and last releases whose pages never say whether they speculate, per generation.
+_BLIND = {"V0": ("0.4.1", "0.5.2"), "V1": ("0.7.1", "0.8.2")}
+
+
+def meaning_of(name: str) -> Meaning | None:
+    """What a sample of that name stands for, of whatever engine; None where it is no engine's or unknown."""
+    spelling = spell(name)
+    return None if spelling is None or spelling.engine not in NAMES else NAMES[spelling.engine].meaning(spelling)
+
+
+def is_wanted(name: str) -> bool:
+    """Whether acceptd reads samples of that name."""
+    if name in ("process_start_time_seconds", "http_requests_total"):
+        return True
+    meaning = meaning_of(name)
+    return meaning is not None and meaning.known.reads is not None
+
+
+def engine_of(names: Iterable[str]) -> Engine | None:
+    """The engine to which most of these names belong; None where they are no engine's."""
+    votes = Counter(spelling.engine for name in names if (spelling := spell(name)) is not None)
+    return votes.most_common(1)[0][0] if votes else None
+
+
+def unknown_names(names: Iterable[str]) -> frozenset[str]:
+    """Names with an engine's prefix that its table does not have: new releases print them first."""
+    found = set()
+    for name in names:
+        spelling = spell(name)
+        if spelling is None or spelling.engine not in NAMES:
+            continue
+        if not NAMES[spelling.engine].knows_family(spelling) and not is_router_name(spelling):
+            found.add(name)
+    return frozenset(found)
+
+
+def is_router_name(spelling: Spelling) -> bool:
+    """Whether only a router or gateway in front of engines prints that name."""
+    return spelling.bare in ROUTER_NAMES or spelling.bare.startswith("router")
+
+
+def generation_of(names: Iterable[str], has_engine_label: bool, version: str | None = None) -> str:
+    """`V0` or `V1` for a vLLM page with these names.
+
+    An `engine` label is V1's from 0.8.3; before that `_created` samples are, which V0 suppresses. Where the page does
+    not tell (few series, no label) the version does: below 0.8.0 V0 is the default, from 0.10.0 there is only V1.
+    """
+    bare = {spelling.bare for name in names if (spelling := spell(name)) is not None}
+    families = {name.removesuffix("_total") for name in bare}
+    if has_engine_label or families & _V1_ONLY or any(name.endswith("_created") for name in bare):
+        return "V1"
+    if families & _V0_ONLY:
+        return "V0"
+    key = version_key(version or "")
+    return "V1" if key >= (0, 10) else "V0"
+
+
+def disagreement(dialect: str, version: str | None) -> str | None:
+    """A sentence where `/version` rules out what the page looks like; None where they agree or nothing is known."""
+    key = version_key(version or "")
+    if not key or version is None:
+        return None
+    if dialect == "vllm_v0" and key >= (0, 11, 1):
+        return f"the page looks like a V0 engine, but vLLM {version} has none"
+    if dialect == "vllm_v1" and key < (0, 7, 1):
+        return f"the page looks like a V1 engine, but vLLM {version} prints no V1 metrics"
+    return None
+
+
+def is_blind(dialect: str, version: str | None) -> bool:
+    """Whether that vLLM release prints nothing of speculation, on or off."""
+    generation = {"vllm_v0": "V0", "vllm_v1": "V1"}.get(dialect)
+    if generation is None or not version:
+        return False
+    first, last = _BLIND[generation]
+    return version_key(first) <= version_key(version) <= version_key(last)

@@ -1,0 +1,121 @@
+"""What a layout means, worked out once for all pages that share it. It reads no values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from monitor.dialects.bind import EngineCells, bind_engines
+from monitor.dialects.cells import Cell, bind_sum
+from monitor.dialects.detect import engine_of, generation_of, is_router_name, meaning_of, unknown_names
+from monitor.dialects.names import Kind, Meaning, Role, spell
+from monitor.exposition import Layout
+from monitor.model.server import Engine
+
+#: HTTP paths that serve operators, not users: their answers say nothing about availability.
+_OPERATORS_PATHS = ("/metrics", "/health", "/ping", "/load", "/version", "/docs", "/openapi", "/server_info", "none")
+#: Layouts whose plans are kept before all are worked out again.
+_MAX_PLANS = 2_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Which engine a page belongs to and where its numbers stand.
+
+    `declares_engine`: engine families are named on the page, with or without samples. `declares_speculation`: TYPE
+    lines of speculation series are there although no sample is.
+    """
+
+    layout: Layout
+    engine: Engine | None
+    has_engine_label: bool
+    engines: tuple[EngineCells, ...]
+    http: Mapping[str, Cell]
+    process_start: int | None
+    declares_engine: bool
+    declares_speculation: bool
+    is_router: bool
+    #: TYPE lines name vLLM's counters without `_total` while its samples have it: only OpenMetrics does.
+    looks_openmetrics: bool
+    unknown: frozenset[str]
+    #: Lines of every series that is read, and of the counters among them.
+    lines: tuple[int, ...]
+    counter_lines: tuple[int, ...]
+
+    def generation(self, version: str | None) -> str:
+        """`V0` or `V1` for a vLLM page."""
+        return generation_of((*self.layout.names, *self.layout.types), self.has_engine_label, version)
+
+
+class Plans:
+    """Plans by layout; safe to share between threads, since losing one only costs time."""
+
+    def __init__(self) -> None:
+        self._plans: dict[int, Plan] = {}
+
+    def plan(self, layout: Layout) -> Plan:
+        """The plan of a layout; the same object for the same layout."""
+        known = self._plans.get(id(layout))
+        if known is not None and known.layout is layout:
+            return known
+        if len(self._plans) > _MAX_PLANS:
+            self._plans.clear()
+        made = self._plans[id(layout)] = make_plan(layout)
+        return made
+
+
+def make_plan(layout: Layout) -> Plan:
+    """Work out what a layout means."""
+    sampled = engine_of(series.name for series in layout.series)
+    declared = engine_of(layout.types) or engine_of(layout.names)
+    engine = sampled or declared
+    spellings = [spelling for name in layout.names if (spelling := spell(name)) is not None]
+    families = [spelling for name in layout.types if (spelling := spell(name)) is not None]
+    engines = bind_engines(layout, lambda name: _meaning_in(engine, name))
+    return Plan(
+        layout=layout,
+        engine=engine,
+        has_engine_label=any(cells.has_engine_label for cells in engines),
+        engines=engines,
+        http=_bind_http(layout),
+        process_start=_only_line(layout, "process_start_time_seconds"),
+        declares_engine=bool(spellings or families),
+        declares_speculation=any("spec_" in spelling.bare for spelling in families),
+        is_router=any(is_router_name(spelling) for spelling in spellings),
+        looks_openmetrics=_looks_openmetrics(layout),
+        unknown=unknown_names((*layout.types, *layout.names)),
+        lines=tuple(series.line for series in layout.series),
+        counter_lines=tuple(series.line for series in layout.series if _is_counter(series.name)),
+    )
+
+
+def _is_counter(name: str) -> bool:
+    meaning = meaning_of(name)
+    return meaning is not None and meaning.known.kind is Kind.COUNTER and meaning.role is Role.VALUE
+
+
+def _looks_openmetrics(layout: Layout) -> bool:
+    return any(
+        kind == "counter" and name.startswith("vllm:") and f"{name}_total" in layout.names and name not in layout.names
+        for name, kind in layout.types.items()
+    )
+
+
+def _meaning_in(engine: Engine | None, name: str) -> Meaning | None:
+    spelling = spell(name)
+    return meaning_of(name) if spelling is not None and spelling.engine is engine else None
+
+
+def _bind_http(layout: Layout) -> Mapping[str, Cell]:
+    lines: dict[str, list[list[int]]] = defaultdict(list)
+    for series in layout.find("http_requests_total"):
+        status, path = series.labels.get("status", ""), series.labels.get("handler", "")
+        if status[:1].isdigit() and not path.startswith(_OPERATORS_PATHS):
+            lines[f"{status[0]}xx"].append([series.line])
+    return {status: bind_sum(groups) for status, groups in lines.items()}
+
+
+def _only_line(layout: Layout, name: str) -> int | None:
+    found = layout.find(name)
+    return found[0].line if len(found) == 1 else None

@@ -1,0 +1,211 @@
+"""From answers to readings: picks the dialect, lets it read, and says how far to believe it. It keeps no history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from monitor.dialects import llamacpp, sglang, vllm_v0, vllm_v1
+from monitor.dialects.answers import judge_body, judge_status
+from monitor.dialects.detect import disagreement, is_blind, is_wanted
+from monitor.dialects.plan import Plan, Plans
+from monitor.dialects.quantized import rounding_of
+from monitor.dialects.trust import contradiction, flags_of
+from monitor.errors import ExpositionError
+from monitor.exposition import Page, PageReader, Vocabulary
+from monitor.model.reading import EngineReading, Flag, Reading, State, Verdict
+from monitor.model.server import Engine, ServerName
+
+NO_DIALECT = "none"
+
+
+class Dialects:
+    """What all readers of a process share: names, layouts and what they mean."""
+
+    def __init__(self) -> None:
+        self.vocabulary = Vocabulary(is_wanted)
+        self.plans = Plans()
+
+    def reader(self, server: ServerName) -> ServerReader:
+        """A reader for one server's pages."""
+        return ServerReader(server, self)
+
+
+class ServerReader:
+    """Reads one server's answers, one after the other; not for two threads at once."""
+
+    def __init__(self, server: ServerName, shared: Dialects | None = None) -> None:
+        self._server = server
+        shared = shared or Dialects()
+        self._plans = shared.plans
+        self._pages = PageReader(shared.vocabulary)
+        self._previous: Reading | None = None
+        #: Names with an engine's prefix on the last page that no table knows.
+        self.unknown: frozenset[str] = frozenset()
+
+    def read(
+        self,
+        body: bytes,
+        *,
+        scraped_at: datetime,
+        monotonic: float,
+        status: int = 200,
+        content_type: str | None = None,
+        version: str | None = None,
+    ) -> Reading:
+        """The reading of one answer; whatever the bytes, a verdict and its reason, never an exception.
+
+        `version` is what `/version` said, None where it is not known; it is only used where the page does not tell.
+        """
+        if status != 200:
+            return self._without_page(judge_status(status, body), scraped_at, monotonic)
+        try:
+            page = self._pages.read(body, content_type)
+        except ExpositionError as error:
+            return self._without_page(judge_body(error), scraped_at, monotonic)
+        plan = self._plans.plan(page.layout)
+        self.unknown = plan.unknown
+        if content_type is None and plan.looks_openmetrics and not page.openmetrics:
+            cut = Verdict.SCRAPE_ERROR, "OpenMetrics body without `# EOF` at its end: cut off"
+            return self._without_page(cut, scraped_at, monotonic)
+        reading = read_page(
+            page,
+            plan,
+            server=self._server,
+            scraped_at=scraped_at,
+            monotonic=monotonic,
+            version=version,
+            previous=self._previous,
+        )
+        self._previous = reading
+        return reading
+
+    def _without_page(self, judged: tuple[Verdict, str], scraped_at: datetime, monotonic: float) -> Reading:
+        verdict, reason = judged
+        return Reading(
+            server=self._server,
+            scraped_at=scraped_at,
+            monotonic=monotonic,
+            dialect=NO_DIALECT,
+            verdict=verdict,
+            reason=reason,
+        )
+
+
+def read_page(
+    page: Page,
+    plan: Plan,
+    *,
+    server: ServerName,
+    scraped_at: datetime,
+    monotonic: float,
+    version: str | None = None,
+    previous: Reading | None = None,
+) -> Reading:
+    """The reading of one page; `previous` is the reading before it, which only V0 pages need."""
+    dialect, engines, (verdict, reason) = _read_engines(page, plan, version, _by_engine(previous))
+    notes, flags = _trust(page, plan, dialect, engines)
+    if engines and is_blind(dialect, version):
+        notes.append(f"vLLM {version} prints nothing of speculation, on or off")
+    if engines and (differs := disagreement(dialect, version)) is not None:
+        notes.append(differs)
+    start = page.values[plan.process_start] if plan.process_start is not None else None
+    return Reading(
+        server=server,
+        scraped_at=scraped_at,
+        monotonic=monotonic,
+        dialect=dialect,
+        verdict=verdict,
+        reason="; ".join([reason, *notes]),
+        state=State.SLEEPING if engines and all(engine.gauges.sleeping for engine in engines) else None,
+        flags=flags,
+        engines=engines,
+        process_start=start if start is not None and start > 0 else None,
+    )
+
+
+def _by_engine(previous: Reading | None) -> Mapping[tuple[str, str], EngineReading]:
+    return {} if previous is None else {(engine.model, engine.engine): engine for engine in previous.engines}
+
+
+def _read_engines(
+    page: Page, plan: Plan, version: str | None, previous: Mapping[tuple[str, str], EngineReading]
+) -> tuple[str, tuple[EngineReading, ...], tuple[Verdict, str]]:
+    values, http = page.values, plan.http
+    # HTTP answers are the server's: they go to its first engine, so that adding engines counts them once.
+    rows = [(cells, http if index == 0 else {}) for index, cells in enumerate(plan.engines)]
+    if not rows:
+        return NO_DIALECT, (), _judge_without_engine(plan)
+    if plan.engine is Engine.SGLANG:
+        engines = tuple(sglang.read_engine(cells, values, web) for cells, web in rows)
+        return sglang.DIALECT, engines, sglang.judge(engines, plan.engines, values)
+    if plan.engine is Engine.LLAMACPP:
+        engines = tuple(llamacpp.read_engine(cells, values, web) for cells, web in rows)
+        return llamacpp.DIALECT, engines, llamacpp.judge(engines)
+    if plan.generation(version) == "V0":
+        engines = tuple(
+            vllm_v0.read_engine(cells, values, web, previous.get((cells.model, cells.engine))) for cells, web in rows
+        )
+        return vllm_v0.DIALECT, engines, vllm_v0.judge(engines)
+    engines = tuple(vllm_v1.read_engine(cells, values, web) for cells, web in rows)
+    if plan.is_router and all(engine.counts.traffic is None for engine in engines):
+        return NO_DIALECT, (), _judge_without_engine(plan)
+    return vllm_v1.DIALECT, engines, vllm_v1.judge(engines, plan.declares_speculation)
+
+
+def _judge_without_engine(plan: Plan) -> tuple[Verdict, str]:
+    if plan.is_router:
+        return Verdict.NO_ENGINE_METRICS, "a router's page: it has no metrics of the engines behind it"
+    if plan.declares_engine:
+        return Verdict.NO_SAMPLES_YET, "engine metrics are declared but none has a sample yet"
+    return Verdict.NO_ENGINE_METRICS, "metrics text without any engine's series"
+
+
+def _trust(
+    page: Page, plan: Plan, dialect: str, engines: tuple[EngineReading, ...]
+) -> tuple[list[str], frozenset[Flag]]:
+    """Notes and flags about how far the page may be believed."""
+    notes: list[str] = []
+    flags: set[Flag] = set()
+    if plan.layout.duplicates:
+        flags.add(Flag.DUPLICATE_SERIES)
+    lost = [line for line in plan.lines if page.values[line] is None]
+    if any(page.is_bad(line) for line in lost):
+        flags.add(Flag.BAD_SAMPLE)
+    rounding = rounding_of(plan, page)
+    if rounding:
+        flags.add(Flag.QUANTIZED_COUNTERS)
+    for engine, cells in zip(engines, plan.engines, strict=True):
+        counts, positions = engine.counts.speculation, engine.num_speculative_tokens
+        if dialect == sglang.DIALECT and sglang.rate_out_of_range(cells, page.values):
+            flags.add(Flag.ACCEPTANCE_OUT_OF_RANGE)
+        if engine.v0 is not None and engine.v0.draft_tokens and not vllm_v0.is_first_report(engine.v0):
+            flags.add(Flag.V0_COUNTERS_UNRELIABLE)
+        if counts is None or dialect == vllm_v0.DIALECT:
+            continue
+        slack = rounding + torn_slack(engine, plan.process_start is not None)
+        flags |= flags_of(counts, positions, slack)
+        traffic = engine.counts.traffic
+        broken = contradiction(
+            counts,
+            positions=positions if not page.openmetrics else None,
+            generation_tokens=traffic.generation_tokens if traffic is not None else None,
+            slack=slack,
+        )
+        if broken is None and dialect == vllm_v1.DIALECT:
+            broken = vllm_v1.missing_series(cells, counts)
+        if broken is not None:
+            flags.add(Flag.IDENTITIES_BROKEN)
+            notes.append(f"counts contradict each other: {broken}")
+    return notes, frozenset(flags)
+
+
+def torn_slack(engine: EngineReading, one_process: bool) -> float:
+    """By how much counters of one page may disagree since they were not read at one moment (tokens).
+
+    One process prints its counters between two steps. Several (`PROMETHEUS_MULTIPROC_DIR`) write files that are read
+    one after the other: one step of every running request may be in one counter and not yet in the next.
+    """
+    if one_process or engine.created is not None:
+        return 0.0
+    return (engine.num_speculative_tokens or 1) * max(1.0, engine.gauges.running or 0.0)
