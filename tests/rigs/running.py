@@ -9,7 +9,7 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,9 +58,14 @@ class RunningServer:
 
 @contextlib.contextmanager
 def running(
-    argv: Sequence[str], env: Mapping[str, str], port: int, log: Path, start_seconds: float = START_SECONDS
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    port: int,
+    log: Path,
+    start_seconds: float = START_SECONDS,
+    ready: Callable[[str], bool] | None = None,
 ) -> Iterator[RunningServer]:
-    """Start `argv` in a session of its own, yield it when it serves, kill all of the session at the end.
+    """Start `argv` in a session of its own, yield it when `ready` (by default: it serves), kill all of it at the end.
 
     `env` is added to our own environment. stdout and stderr go to `log`, whose folder becomes the working directory.
 
@@ -75,7 +80,7 @@ def running(
             start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
         )
     try:
-        wait_until_serving(f"http://127.0.0.1:{port}", began + start_seconds, process, log)
+        wait_until_serving(f"http://127.0.0.1:{port}", began + start_seconds, process, log, ready)
         yield RunningServer(port, tuple(argv), log, process.pid, time.monotonic() - began, process)
     finally:
         kill_session(process.pid)
@@ -83,15 +88,19 @@ def running(
 
 
 def wait_until_serving(
-    url: str, deadline: float, process: subprocess.Popen[bytes] | None = None, log: Path | None = None
+    url: str,
+    deadline: float,
+    process: subprocess.Popen[bytes] | None = None,
+    log: Path | None = None,
+    ready: Callable[[str], bool] | None = None,
 ) -> None:
-    """Return once `/health` says 200 and a token was generated; `deadline` is monotonic.
+    """Return once `/health` says 200 and a token was generated (or `ready` holds); `deadline` is monotonic.
 
     Raises:
         RigError: the process ended or the deadline passed.
     """
     while True:
-        if is_serving(url):
+        if (ready or is_serving)(url):
             return
         ended = process is not None and process.poll() is not None
         if ended or time.monotonic() > deadline:
@@ -101,11 +110,19 @@ def wait_until_serving(
         time.sleep(0.2)
 
 
+def is_healthy(url: str) -> bool:
+    """Whether `/health` says 200, which is not yet serving."""
+    try:
+        return requests.get(f"{url}/health", timeout=2).status_code == 200
+    except requests.RequestException:
+        return False
+
+
 def is_serving(url: str, timeout: float = 10.0) -> bool:
     """Whether it is healthy and generates a token within `timeout` seconds."""
+    if not is_healthy(url):
+        return False
     try:
-        if requests.get(f"{url}/health", timeout=2).status_code != 200:
-            return False
         answer = requests.post(f"{url}/v1/completions", json={"prompt": "import", "max_tokens": 1}, timeout=timeout)
         return answer.status_code == 200 and answer.json()["usage"]["completion_tokens"] >= 1
     except (requests.RequestException, ValueError, KeyError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -95,8 +95,9 @@ def running_server(
     extra: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     log: Path | None = None,
+    ready: Callable[[str], bool] | None = None,
 ) -> Iterator[RunningServer]:
-    """A vLLM server that has generated a token; ended with all of its processes, orphans too, on the way out.
+    """A vLLM server that has generated a token (or is `ready`); ended at the end with all its processes, orphans too.
 
     Raises:
         RigError: the rig is not built, or the server does not start.
@@ -106,7 +107,7 @@ def running_server(
     port = port or free_port()
     log = log or Path(tempfile.mkdtemp(prefix="acceptd-rig-")) / "vllm.log"
     argv = vllm_argv(port, speculation=speculation, model=model, extra=extra)
-    with running(argv, {**vllm_env(), **(env or {})}, port, log) as server:
+    with running(argv, {**vllm_env(), **(env or {})}, port, log, ready=ready) as server:
         yield server
 
 

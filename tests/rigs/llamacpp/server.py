@@ -1,0 +1,54 @@
+"""Owns the command line and life of a server of the llama-server rig, as data and as a context manager."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.rigs.llamacpp.build import model_file, server_binary
+from tests.rigs.processes import free_port
+from tests.rigs.running import RunningServer, running
+
+
+def draft_simple(num_speculative_tokens: int, draft: str = "draft") -> list[str]:
+    """The flags of a plain draft model; the type is named, as `-md` alone takes it from the draft's file."""
+    return [
+        "--spec-type", "draft-simple",
+        "-md", str(model_file(draft)),
+        "--spec-draft-n-max", str(num_speculative_tokens),
+    ]
+
+
+def llamacpp_argv(port: int, *, speculation: Sequence[str] = (), extra: Sequence[str] = ()) -> list[str]:
+    """The command line of a server of this rig; no `speculation` is off. `-np` is 2: two requests at a time.
+
+    Raises:
+        RigError: the rig is not built, so the server's place is not known.
+    """
+    return [
+        str(server_binary()), "--host", "127.0.0.1", "--port", str(port),
+        "-m", str(model_file("target")), "--alias", "rig-target", "--metrics", "-c", "2048", "-np", "2",
+        *extra, *speculation,
+    ]
+
+
+def llamacpp_env() -> dict[str, str]:
+    """What must be added to the environment of such a server: nothing."""
+    return {}
+
+
+@contextmanager
+def running_server(
+    *, speculation: Sequence[str] = (), port: int | None = None, extra: Sequence[str] = (), log: Path | None = None
+) -> Iterator[RunningServer]:
+    """A llama-server that has generated a token; ended with all of its processes on the way out.
+
+    Raises:
+        RigError: the rig is not built, or the server does not start.
+    """
+    port = port or free_port()
+    log = log or Path(tempfile.mkdtemp(prefix="acceptd-rig-")) / "llama-server.log"
+    with running(llamacpp_argv(port, speculation=speculation, extra=extra), llamacpp_env(), port, log) as server:
+        yield server
