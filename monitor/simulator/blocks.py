@@ -16,7 +16,7 @@ def number(value: float) -> str:
     """A value as prometheus_client prints it."""
     if isinstance(value, int) and 0 <= value < 1_000_000:
         return f"{value}.0"
-    return str(floatToGoString(value))
+    return str(floatToGoString(value))  # type: ignore[no-untyped-call]
 
 
 def label_text(labels: Labels) -> str:
@@ -45,7 +45,7 @@ class Block:
 
 
 def births(family: Family, series: Sequence[Labels], born: Sequence[float]) -> str:
-    """The `_created` gauge of a family: unix seconds at which each series was made; nothing where there is no series."""
+    """The `_created` gauge of a family: unix seconds at which each series was made; nothing without a series."""
     if not series:
         return ""
     name = (family.name.removesuffix("_total") if family.type == "counter" else family.name) + "_created"

@@ -9,16 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from monitor.simulator.requests import Request
+
 # Bucket edges as vLLM 0.32.0 prints them on a live page.
 STEP_EDGES = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
 FIRST_TOKEN_EDGES = (
-    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1),
-    *(2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560),
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
 )
-REQUEST_EDGES = (
-    *(0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60),
-    *(120, 240, 480, 960, 1920, 7680),
-)
+REQUEST_EDGES = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
 ITERATION_EDGES = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 PARAMS_N_EDGES = (1, 2, 5, 10, 20)
 PREEMPTION_EDGES = (1, 2, 3, 4, 5, 10, 20)
@@ -125,3 +123,23 @@ class Counts:
         self.num_accepted_tokens += sum(per_position)
         for position, count in enumerate(per_position):
             self.accepted_per_pos[position] += count
+
+    def add_ended(self, request: Request) -> None:
+        """Observe a request that made all its tokens; nothing for one that never got its first."""
+        admitted, first, last = request.admitted, request.first_token, request.last_token
+        if admitted is None or first is None:
+            return
+        job, decode = request.job, last - first
+        self.prompt_lengths.observe(job.prompt_tokens)
+        self.computed_prompt_lengths.observe(job.prompt_tokens - job.cached_tokens)
+        self.generation_lengths.observe(request.produced)
+        self.max_generation_lengths.observe(request.produced)
+        self.params_max_tokens.observe(job.max_tokens)
+        self.params_n.observe(1)
+        self.preemptions_per_request.observe(request.preemptions)
+        self.e2e.observe(last - job.arrival)
+        self.queue.observe(admitted - job.arrival)
+        self.inference.observe(last - admitted)
+        self.prefill.observe(first - admitted)
+        self.decode.observe(decode)
+        self.time_per_output_token.observe(decode / (request.produced - 1) if request.produced > 1 else 0.0)

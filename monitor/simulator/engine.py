@@ -4,11 +4,12 @@
 begin; every step of every request is drawn (one matrix per tick), so V1's identities hold exactly:
 
 - accepted per position never rises and sums to the accepted tokens; accepted <= draft tokens <= k x drafts;
-- generation tokens = engine outputs (= count of inter_token_latency) + accepted + first tokens, and with a draft in every
-  step drafts = outputs. (A real server also counts accepted tokens that its length limit cuts off: up to k a request.)
+- generation tokens = engine outputs (= count of inter_token_latency) + accepted + first tokens, and with a draft in
+  every step drafts = outputs. (A real server also counts accepted tokens that its length limit cuts off: up to k a
+  request.)
 
-Simplifications: a prompt is prefilled in its own steps without slowing the others' step; a preempted request recomputes its
-prompt and tokens the same way; KV room is looked at when admitting and at the end of a tick.
+Simplifications: a prompt is prefilled in its own steps without slowing the others' step; a preempted request recomputes
+its prompt and tokens the same way; KV room is looked at when admitting and at the end of a tick.
 """
 
 from __future__ import annotations
@@ -26,9 +27,7 @@ from monitor.simulator.behaviour import Behaviour, Step
 from monitor.simulator.counts import Counts
 from monitor.simulator.load import Job, Load, Traffic
 from monitor.simulator.requests import Request
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from monitor.simulator.ticks import Tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +43,6 @@ class Limits:
     step_noise: float = 0.02
     #: Longest tick (simulated seconds): step time follows the batch with this delay.
     max_tick_seconds: float = 1.0
-
-
-class _Tick:
-    """Clock and sums of the steps of one tick."""
-
-    def __init__(self, start: float, step: Step, durations: Floats) -> None:
-        self.step = step
-        self.durations = durations
-        self.ends = start + np.cumsum(durations)
-        self.begins = self.ends - durations
-        self.n = len(durations)
-        self.outputs = np.zeros(self.n, dtype=np.int64)
-        self.tokens = np.zeros(self.n, dtype=np.int64)
 
 
 class Engine:
@@ -75,6 +61,8 @@ class Engine:
         self.traffic = Traffic(load, traffic_rng, limits.max_model_len, day_offset_seconds)
         self._running: list[Request] = []
         self._waiting: deque[Request] = deque()
+        #: Told of every request that ends, after its own `on_end`.
+        self.on_end: Callable[[Request], None] | None = None
 
     # What the gauges show.
 
@@ -118,6 +106,10 @@ class Engine:
         """Take every request out, as a server does that stops or goes to sleep."""
         for request in [*self._running, *self._waiting]:
             self.abort(request)
+
+    def stop_traffic(self) -> None:
+        """No more requests of its own making."""
+        self.traffic.change(Load(), self.now)
 
     def advance(self, seconds: float) -> None:
         """Let so many simulated seconds pass; less than a step is kept for the next call."""
@@ -167,14 +159,14 @@ class Engine:
             steps = 1  # a fault begins before the next step would end: one step across it
         if steps < 1:
             return False
-        tick = _Tick(self.now, step, self._durations(step.seconds, steps))
+        tick = Tick(self.now, step, self._durations(step.seconds, steps), self._rng, self.counts)
         free_from = [0] * (self.limits.max_num_seqs - len(self._running))
         current, self._running = self._running, []
-        for request, last in zip(current, self._decode(current, tick, 0), strict=True):
+        for request, last in zip(current, tick.run(current, 0), strict=True):
             self._settle(request, last, tick, free_from)
         self._admit(tick, free_from)
         self.now = float(tick.ends[-1])
-        self._record(tick)
+        tick.record()
         self._preempt()
         return self.now < self._until
 
@@ -188,13 +180,13 @@ class Engine:
             batch += 1
         return batch
 
-    def _durations(self, seconds: float, steps: int) -> Floats:
+    def _durations(self, seconds: float, steps: int) -> npt.NDArray[np.float64]:
         noise = self.limits.step_noise
         if noise == 0:
             return np.full(steps, seconds)
         return seconds * np.exp(noise * self._rng.standard_normal(steps) - noise * noise / 2)
 
-    def _settle(self, request: Request, last: int | None, tick: _Tick, free_from: list[int]) -> None:
+    def _settle(self, request: Request, last: int | None, tick: Tick, free_from: list[int]) -> None:
         """A request's part in this tick is known: it goes on, or ends at step `last` and frees its slot."""
         if last is None:
             self._running.append(request)
@@ -203,8 +195,8 @@ class Engine:
         request.last_token = float(tick.ends[last])
         self._end(request, "length" if request.room == 0 else "stop")
 
-    def _admit(self, tick: _Tick, free_from: list[int]) -> None:
-        """Give free slots to those who wait, first come first served; a slot freed in this tick can be used again in it."""
+    def _admit(self, tick: Tick, free_from: list[int]) -> None:
+        """Give free slots to those who wait, first come first served; a slot freed in this tick is used again in it."""
         kv_used = self._kv_used()
         while True:
             if not self._waiting:
@@ -219,7 +211,7 @@ class Engine:
             heapq.heappop(free_from)
             self._waiting.popleft()
             self._start(request, float(tick.begins[begin]), tick.step)
-            (last,) = self._decode([request], tick, begin)
+            (last,) = tick.run([request], begin)
             if last is not None:
                 kv_used -= request.tokens
             self._settle(request, last, tick, free_from)
@@ -241,62 +233,6 @@ class Engine:
         seconds = computed * self.limits.prefill_seconds_per_token
         request.prefill_steps_left = max(1, ceil(seconds / step.seconds))
 
-    def _decode(self, requests: list[Request], tick: _Tick, begin: int) -> list[int | None]:
-        """Run requests from step `begin` to the end of the tick; where each one ended, or `None` where it goes on."""
-        if not requests:
-            return []
-        starts = [self._prefill(request, tick, begin) for request in requests]
-        start = np.array(starts, dtype=np.int64)
-        ease = np.array([request.ease for request in requests])
-        left = np.array([request.left for request in requests], dtype=np.int64)
-        room = np.array([request.room for request in requests], dtype=np.int64)
-        steps = np.arange(tick.n)
-        outcome = tick.step.law.outcomes(self._rng, ease, tick.n)
-        emitted = np.maximum(outcome, 1) * (steps >= start[:, None])
-        total = emitted.cumsum(axis=1)
-        is_over = total >= left[:, None]
-        ends = is_over[:, -1]
-        last = np.where(ends, is_over.argmax(axis=1), tick.n - 1)
-        # One-token requests end with their prefill and make no step of their own.
-        last = np.where(left <= 0, start - 1, last)
-        rows = np.flatnonzero(ends & (left > 0))
-        excess = np.maximum(total[rows, last[rows]] - room[rows], 0)
-        outcome[rows, last[rows]] -= excess
-        emitted[rows, last[rows]] -= excess
-        is_live = (steps >= start[:, None]) & (steps <= last[:, None])
-        emitted *= is_live
-        tick.outputs += is_live.sum(axis=0)
-        tick.tokens += emitted.sum(axis=0)
-        if tick.step.drafted:
-            self.counts.add_drafts(outcome[is_live], tick.step.drafted)
-        made = emitted.sum(axis=1).tolist()
-        for request, tokens in zip(requests, made, strict=True):
-            request.produced += tokens
-        self.counts.generation_tokens += sum(made)
-        return [place if over else None for place, over in zip(last.tolist(), ends.tolist(), strict=True)]
-
-    def _prefill(self, request: Request, tick: _Tick, begin: int) -> int:
-        """Make what this tick holds of its prefill; the step at which its drafts begin (`tick.n`: not in this tick)."""
-        needed = request.prefill_steps_left
-        done = begin + needed
-        request.prefill_steps_left = max(0, done - tick.n)
-        if done > tick.n or needed == 0:
-            return min(done, tick.n)
-        if request.first_token is None:
-            request.first_token = float(tick.ends[done - 1])
-            request.produced = 1
-            tick.tokens[done - 1] += 1 + request.job.prompt_tokens
-            self.counts.first_tokens += 1
-            self.counts.generation_tokens += 1
-            self.counts.first_token.observe(request.first_token - request.job.arrival)
-        return done
-
-    def _record(self, tick: _Tick) -> None:
-        busy = tick.tokens > 0
-        counts = self.counts
-        counts.step.observe_each(tick.durations, tick.outputs)
-        counts.iteration_tokens.observe_each(tick.tokens[busy].astype(np.float64), np.ones(int(busy.sum()), dtype=np.int64))
-
     def _preempt(self) -> None:
         """While the KV cache overflows, send the latest request back to the head of the queue."""
         while self._kv_used() > self.limits.kv_tokens and len(self._running) > 1:
@@ -312,27 +248,9 @@ class Engine:
         request.finish_reason = reason
         self.counts.finished[reason] += 1
         if reason != "abort":
-            self._observe(request)
+            self.counts.add_ended(request)
         if not request.external:
             self.traffic.answered(request.job, max(request.last_token, self.now))
-        if request.on_end is not None:
-            request.on_end(request)
-
-    def _observe(self, request: Request) -> None:
-        job, counts = request.job, self.counts
-        admitted, first, last = request.admitted, request.first_token, request.last_token
-        assert admitted is not None and first is not None
-        decode = last - first
-        counts.prompt_lengths.observe(job.prompt_tokens)
-        counts.computed_prompt_lengths.observe(job.prompt_tokens - job.cached_tokens)
-        counts.generation_lengths.observe(request.produced)
-        counts.max_generation_lengths.observe(request.produced)
-        counts.params_max_tokens.observe(job.max_tokens)
-        counts.params_n.observe(1)
-        counts.preemptions_per_request.observe(request.preemptions)
-        counts.e2e.observe(last - job.arrival)
-        counts.queue.observe(admitted - job.arrival)
-        counts.inference.observe(last - admitted)
-        counts.prefill.observe(first - admitted)
-        counts.decode.observe(decode)
-        counts.time_per_output_token.observe(decode / (request.produced - 1) if request.produced > 1 else 0.0)
+        for listener in (request.on_end, self.on_end):
+            if listener is not None:
+                listener(request)

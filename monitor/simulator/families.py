@@ -29,10 +29,10 @@ PYTHON = (
     Family("process_max_fds", "gauge", "File descriptors that may be open"),
 )
 SPECULATION = (
-    Family("vllm:spec_decode_num_drafts_total", "counter", "Drafts: requests and steps that had draft tokens to verify"),
+    Family("vllm:spec_decode_num_drafts_total", "counter", "Drafts: one for each request and step with draft tokens"),
     Family("vllm:spec_decode_num_draft_tokens_total", "counter", "Draft tokens that were verified"),
     Family("vllm:spec_decode_num_accepted_tokens_total", "counter", "Draft tokens that were accepted"),
-    Family("vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter", "Accepted draft tokens by place in the draft"),
+    Family("vllm:spec_decode_num_accepted_tokens_per_pos_total", "counter", "Accepted draft tokens by their place"),
 )
 ENGINE = (
     Family("vllm:estimated_flops_per_gpu_total", "counter", "Estimated floating point operations of one GPU"),

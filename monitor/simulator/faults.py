@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -49,12 +49,12 @@ class _Takes:
 _NUMBER = r"\d+(?:\.\d+)?"
 #: Values by kind; an empty pattern means that the fault takes none.
 TAKES = {
-    FaultKind.CLIFF: _Takes("0.02", "the first position's acceptance after the fall, 0 to 1", r"0(?:\.\d+)?|1(?:\.0+)?"),
+    FaultKind.CLIFF: _Takes("0.02", "the acceptance of position 0 from then on, 0 to 1", r"0(?:\.\d+)?|1(?:\.0+)?"),
     FaultKind.DECAY: _Takes("86400", "seconds of uptime that halve each conditional rate", _NUMBER),
     FaultKind.SHIFT: _Takes(None, "the table of the new workload", r".+"),
     FaultKind.STUCK: _Takes("", "no value"),
     FaultKind.SLEEP: _Takes("", "no value"),
-    FaultKind.WORSE_K: _Takes(None, "K or K:FACTOR, the step time's factor from K on (default 1.6)", rf"\d+(?::{_NUMBER})?"),
+    FaultKind.WORSE_K: _Takes(None, "K or K:FACTOR, which steps take longer from k = K on", rf"\d+(?::{_NUMBER})?"),
     FaultKind.COLD_START: _Takes("60:3", "SECONDS or SECONDS:FACTOR", rf"{_NUMBER}(?::{_NUMBER})?"),
     FaultKind.DIE: _Takes("", "no value"),
     FaultKind.DIE_ON_FIRST_REQUEST_K: _Takes(None, "the k from which the engine dies", r"\d+"),
@@ -147,7 +147,7 @@ class Faults:
         times = [fault.after_seconds for fault in self._orders.values() if fault.after_seconds > uptime_seconds]
         return min(times, default=None)
 
-    def __iter__(self) -> Iterable[Fault]:
+    def __iter__(self) -> Iterator[Fault]:
         return iter(tuple(self._orders.values()))
 
 

@@ -7,9 +7,21 @@ from dataclasses import dataclass, field
 from monitor.simulator.counts import Histogram
 
 HIGH_RESOLUTION_EDGES = (
-    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 7.5, 10, 30, 60),
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 7.5, 10, 30, 60,
 )
 LOW_RESOLUTION_EDGES = (0.1, 0.5, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One request and its answer, as far as they are counted."""
+
+    handler: str
+    method: str
+    status: int
+    seconds: float
+    request_bytes: int
+    response_bytes: int
 
 
 @dataclass(slots=True)
@@ -31,18 +43,18 @@ class HttpCounts:
     seconds: dict[tuple[str, str], Histogram] = field(default_factory=dict)
     born: dict[str, float] = field(default_factory=dict)
 
-    def add(
-        self, handler: str, method: str, status: int, seconds: float, request_bytes: int, response_bytes: int, now: float
-    ) -> None:
+    def add(self, answered: Answered, now: float) -> None:
         """Count one answered request; `now` is unix time, for the births of new series."""
-        key = (handler, method, f"{status // 100}xx")
+        handler, method = answered.handler, answered.method
+        key = (handler, method, f"{answered.status // 100}xx")
         if key not in self.requests:
             self.born["/".join(key)] = now
         self.born.setdefault(handler, now)
         self.requests[key] = self.requests.get(key, 0) + 1
-        for sizes, size in ((self.request_sizes, request_bytes), (self.response_sizes, response_bytes)):
+        bodies = (self.request_sizes, answered.request_bytes), (self.response_sizes, answered.response_bytes)
+        for sizes, size in bodies:
             entry = sizes.setdefault(handler, Sizes())
             entry.count += 1
             entry.sum += size
-        self.all_seconds.observe(seconds)
-        self.seconds.setdefault((handler, method), Histogram(LOW_RESOLUTION_EDGES)).observe(seconds)
+        self.all_seconds.observe(answered.seconds)
+        self.seconds.setdefault((handler, method), Histogram(LOW_RESOLUTION_EDGES)).observe(answered.seconds)

@@ -1,4 +1,4 @@
-"""The traffic a simulated server makes for itself: a level over the day, requests, lengths. It owns arrivals, not service."""
+"""The traffic a simulated server makes for itself: its level over the day, arrivals, lengths. It owns no service."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ BLOCK_TOKENS = 16
 class Load:
     """One `--sim-load`.
 
-    `closed`: `peak` clients, each asking again `think` seconds after its answer. `open`: `peak` requests a second, at random.
-    Where `trough` differs the level follows a cosine over `period` seconds, highest at second `peak_at` of the period.
+    `closed`: `peak` clients, each asking again `think` seconds after its answer. `open`: `peak` requests a second, at
+    random. Where `trough` differs the level follows a cosine over `period` seconds, highest at second `peak_at` of it.
     """
 
     kind: str = "none"
@@ -44,7 +44,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One request that a client sends: when (simulated seconds), lengths and what the prefix cache holds of it (tokens)."""
+    """One request of a client: when (simulated seconds), its lengths and what the prefix cache holds of it (tokens)."""
 
     arrival: float
     prompt_tokens: int
@@ -85,14 +85,16 @@ def parse_load(text: str) -> Load:
         raise _wrong(repr(text), f"{_KINDS[kind]}=NUMBER")
     load = Load(kind=kind, peak=peak, **{"trough": peak, **values})
     if load.prompt < 1 or load.output < 1 or load.period <= 0 or load.hits > 1 or load.trough > load.peak:
-        raise _wrong(repr(text), "prompt and output of at least 1, period above 0, hits at most 1, trough at most the peak")
+        raise _wrong(repr(text), "prompt and output of at least 1, period above 0, hits up to 1, trough up to the peak")
     return load
 
 
 class Traffic:
     """Arrivals of one server in order of time, drawn from its load and a seed."""
 
-    def __init__(self, load: Load, rng: np.random.Generator, max_model_len: int, day_offset_seconds: float = 0.0) -> None:
+    def __init__(
+        self, load: Load, rng: np.random.Generator, max_model_len: int, day_offset_seconds: float = 0.0
+    ) -> None:
         """`day_offset_seconds`: the second of the load's period at which simulated second 0 lies."""
         self.load = load
         self._rng = rng

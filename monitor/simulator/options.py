@@ -16,7 +16,7 @@ from monitor.simulator.speculation import Speculation, parse_speculation
 from monitor.simulator.tables import Family, find_family
 from monitor.simulator.vllm_flags import IGNORED_SWITCHES, IGNORED_WITH_VALUE
 
-#: Correlation of two drafts of one request: with about 50 drafts a request a design effect near 2.5 (short prompts show 2 to 7).
+#: Correlation of two drafts of one request: at 50 drafts a request a design effect of 2 (short prompts show 2 to 7).
 _DEFAULT_CORRELATION = 0.03
 #: Share of steps that find an n-gram match (live servers: 0.2 to 0.8).
 _LOOKUP_COVERAGE = 0.5
@@ -38,8 +38,8 @@ class SimOptions:
     api_key: str | None = field(default=None, repr=False)
     speculation: Speculation | None = None
     family: Family = field(default_factory=lambda: find_family(_DEFAULT_TABLE))
-    load: Load = Load()
-    limits: Limits = Limits()
+    load: Load = field(default_factory=Load)
+    limits: Limits = field(default_factory=Limits)
     faults: tuple[Fault, ...] = ()
     seed: int = 0
     speed: float = 1.0

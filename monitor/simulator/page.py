@@ -1,4 +1,4 @@
-"""The metrics page of a simulated server, line for line as vLLM 0.32.0 prints one. It owns the text, not the figures."""
+"""The metrics page of a simulated server, line for line as vLLM 0.32.0 prints one. It owns no figures."""
 
 from __future__ import annotations
 

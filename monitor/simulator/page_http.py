@@ -13,7 +13,8 @@ def http_text(http: HttpCounts, server_born: float) -> str:
     parts = []
     series = [dict(zip(("handler", "method", "status"), key, strict=True)) for key in http.requests]
     born = [http.born["/".join(key)] for key in http.requests]
-    parts.append(Block(requests, [("", labels) for labels in series], births(requests, series, born)).text(http.requests.values()))
+    block = Block(requests, [("", labels) for labels in series], births(requests, series, born))
+    parts.append(block.text(http.requests.values()))
     handlers = [{"handler": handler} for handler in http.request_sizes]
     born = [http.born[handler] for handler in http.request_sizes]
     for family, sizes in ((request_sizes, http.request_sizes), (response_sizes, http.response_sizes)):

@@ -1,4 +1,4 @@
-"""What this process costs, as prometheus_client's process and Python collectors print it. It reads `/proc` and no clock."""
+"""What this process costs, as prometheus_client's collectors print it. It reads `/proc` and no clock."""
 
 from __future__ import annotations
 

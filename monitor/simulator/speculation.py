@@ -9,18 +9,20 @@ from monitor.errors import LaunchError
 
 #: Keys that vLLM 0.32 knows; others are refused there (`extra="forbid"` since 0.16). Only some change a simulation.
 KNOWN_KEYS = frozenset(
-    {
-        *("method", "model", "num_speculative_tokens", "draft_tensor_parallel_size", "quantization", "max_model_len"),
-        *("revision", "code_revision", "prompt_lookup_max", "prompt_lookup_min", "enforce_eager"),
-        *("disable_padded_drafter_batch", "parallel_drafting", "rejection_sample_method", "draft_sample_method"),
-        *("synthetic_acceptance_rates", "synthetic_acceptance_length", "enable_adaptive_verification"),
-        *("num_speculative_tokens_per_batch_size", "use_heterogeneous_vocab", "suffix_decoding_max_tree_depth"),
-        *("suffix_decoding_max_cached_requests", "suffix_decoding_max_spec_factor", "suffix_decoding_min_token_prob"),
-    }
+    """
+    method model num_speculative_tokens draft_tensor_parallel_size quantization max_model_len revision code_revision
+    prompt_lookup_max prompt_lookup_min enforce_eager disable_padded_drafter_batch parallel_drafting
+    rejection_sample_method draft_sample_method synthetic_acceptance_rates synthetic_acceptance_length
+    enable_adaptive_verification num_speculative_tokens_per_batch_size use_heterogeneous_vocab
+    suffix_decoding_max_tree_depth suffix_decoding_max_cached_requests suffix_decoding_max_spec_factor
+    suffix_decoding_min_token_prob
+    """.split()
 )
-METHODS = (
-    *("ngram", "ngram_gpu", "medusa", "mlp_speculator", "draft_model", "suffix", "eagle", "eagle3", "mtp", "dflash"),
-    *("dspark", "custom_class", "extract_hidden_states"),
+METHODS = frozenset(
+    """
+    ngram ngram_gpu medusa mlp_speculator draft_model suffix eagle eagle3 mtp dflash dspark custom_class
+    extract_hidden_states
+    """.split()
 )
 _NEED_NO_MODEL = ("ngram", "ngram_gpu", "suffix", "mtp")
 
@@ -60,7 +62,7 @@ def parse_speculation(text: str) -> Speculation:
         raise LaunchError(f"SpeculativeConfig: unexpected keyword argument {unknown[0]!r}")
     k = raw.get("num_speculative_tokens")
     if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        raise LaunchError(f"SpeculativeConfig: num_speculative_tokens must be an integer greater than zero, found {k!r}")
+        raise LaunchError(f"SpeculativeConfig: num_speculative_tokens must be an integer above zero, found {k!r}")
     model = raw.get("model")
     method = raw.get("method") or (model if model in ("ngram", "ngram_gpu", "suffix") else "draft_model")
     if method != "mtp" and str(method).endswith("_mtp"):

@@ -1,7 +1,7 @@
 """What a simulated engine does at each setting: published acceptance and step times, by batch and draft length.
 
-It owns reading and interpolating the tables, not the drafts drawn from them. A table is one workload at one batch size; a
-family is the same workload at several (`NAME-b1.json`, `NAME-b16.json`, …).
+It owns reading and interpolating the tables, not the drafts drawn from them. A table is one workload at one batch size;
+a family is the same workload at several (`NAME-b1.json`, `NAME-b16.json`, …).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BATCH_SUFFIX = re.compile(r"-b(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One setting: survival per position (non-increasing, 0 to 1, one item per drafted token) and step time (seconds)."""
+    """One setting: survival by position (0 to 1, non-increasing, one for each drafted token), step time (seconds)."""
 
     survival: tuple[float, ...]
     step_seconds: float
@@ -193,7 +193,7 @@ def _row(path: Path, key: str, raw: object) -> Row:
             raise _wrong(path, f"{where}.acceptance_rate_per_position", repr(rates), f"{k} numbers")
         survival = tuple(float(rate) for rate in rates)
         if any(not 0 <= b <= a <= 1 for a, b in zip((1.0, *survival), survival, strict=False)):
-            raise _wrong(path, f"{where}.acceptance_rate_per_position", repr(rates), "rates from 1 to 0 that never rise")
+            raise _wrong(path, f"{where}.acceptance_rate_per_position", repr(rates), "rates of 0 to 1 that never rise")
     elif isinstance(length, int | float) and 1 <= length <= k + 1:
         survival = geometric_survival(float(length), k)
     else:
