@@ -15,13 +15,6 @@ from monitor.model.notice import Notice, NoticeId, NoticeKind
 from monitor.model.record import ReportRecord
 from monitor.model.server import Mode
 
-_ALERT_KINDS = {
-    "first": NoticeKind.ALERT_FIRING,
-    "changed": NoticeKind.ALERT_FIRING,
-    "repeat": NoticeKind.ALERT_REPEAT,
-    "resolved": NoticeKind.ALERT_RESOLVED,
-}
-
 #: Signals shown as percent; everything else is shown as a number with its unit.
 _SHARES = ("rate", "share", "efficiency", "coverage", "usage", "alpha", "ratio")
 
@@ -45,44 +38,67 @@ def evidence_fields(evidence: Mapping[str, float | None], limit: int = 10) -> tu
     return tuple(known[:limit])
 
 
-def alert_notice(
-    alert: Alert, why: str, now: datetime, *, simulated: bool = False, extra: str = "", runbook_base: str = ""
+def alerts_notice(
+    kind: NoticeKind,
+    *,
+    key: str,
+    thread: str,
+    new: Sequence[Alert],
+    still: Sequence[Alert] = (),
+    ended: Sequence[Alert] = (),
+    edits: bool = False,
+    now: datetime,
+    simulated: bool = False,
+    extra: Mapping[str, str] | None = None,
 ) -> Notice:
-    """The notice of an alert; `why` is `first`, `changed`, `repeat` or `resolved` (see the policy's dedup).
+    """What is said of one group of alerts: `new` ones, those `still` firing, those that `ended`.
 
-    `extra` is what was found beside the rule (a probe's answer, where evidence is kept).
+    `extra` holds what was found beside the rules, by fingerprint (a probe's answer, where evidence is kept).
     """
-    kind = _ALERT_KINDS[why]
-    since = alert.fired_at or alert.active_since
-    lines = [alert.annotations.get("description", "")]
-    if kind is NoticeKind.ALERT_RESOLVED:
-        ended = alert.resolved_at or now
-        lines = [f"It lasted {duration_words((ended - since).total_seconds())}."]
-    elif kind is NoticeKind.ALERT_REPEAT:
-        lines.insert(0, f"Firing for {duration_words((now - since).total_seconds())} and nobody has acknowledged it.")
-    if extra:
-        lines.append(extra)
-    runbook = alert.annotations.get("runbook", "")
-    if runbook and kind is not NoticeKind.ALERT_RESOLVED:
-        lines.append(f"Runbook: {runbook_base}{runbook}")
-    stamp = now.isoformat()
-    # An incident is one firing: the same alert firing again later is another thread.
-    thread = f"alert:{alert.fingerprint}:{since.isoformat()}"
+    firing = [*new, *still]
+    shown = firing or list(ended)
+    first = shown[0]
+    title = first.annotations.get("summary", first.name)
+    if len(shown) > 1:
+        title = f"{first.name}: {len(shown)} of them ({', '.join(sorted({_place(a) for a in shown}))})"
+    lines = [line for alert in new for line in _alert_lines(alert, len(shown) > 1, extra or {})]
+    for alert in still:
+        lasting = duration_words((now - (alert.fired_at or alert.active_since)).total_seconds())
+        acknowledged = f", acknowledged by {alert.acknowledged_by}" if alert.acknowledged_by else ""
+        lines.append(f"Still firing for {lasting}{acknowledged}: {alert.annotations.get('summary', alert.name)}")
+    for alert in ended:
+        began, end = alert.fired_at or alert.active_since, alert.resolved_at or now
+        lines.append(f"Over after {duration_words((end - began).total_seconds())}: "
+                     f"{alert.annotations.get('summary', alert.name)}")
+    runbook = first.annotations.get("runbook")
+    if firing and runbook:
+        lines.append(f"Runbook: {runbook}")
     return Notice(
         id=_new_id(),
         kind=kind,
-        dedupe_key=f"{thread}:{why}" if why in ("first", "resolved") else f"{thread}:{why}:{stamp}",
-        thread=thread,
-        severity=alert.severity,
-        title=alert.annotations.get("summary", alert.name),
-        text="\n".join(line for line in lines if line),
-        fields=() if kind is NoticeKind.ALERT_RESOLVED else evidence_fields(alert.evidence),
+        dedupe_key=f"alert:{key}",
+        thread=f"alert:{thread}",
+        severity=min((alert.severity for alert in shown), key=list(Severity).index),
+        title=title,
+        text="\n".join(lines),
+        fields=evidence_fields(new[0].evidence) if len(new) == 1 else (),
         created_at=now,
-        labels=alert.labels,
-        annotations=alert.annotations,
-        edits_root=kind is NoticeKind.ALERT_RESOLVED,
+        labels=first.labels,
+        annotations=first.annotations,
+        edits_root=edits,
         simulated=simulated,
     )
+
+
+def _alert_lines(alert: Alert, several: bool, extra: Mapping[str, str]) -> list[str]:
+    lines = [alert.annotations.get("summary", alert.name)] if several else []
+    lines.append(alert.annotations.get("description", ""))
+    lines.append(extra.get(alert.fingerprint, ""))
+    return [line for line in lines if line]
+
+
+def _place(alert: Alert) -> str:
+    return alert.labels.get("server") or alert.labels.get("group") or alert.labels.get("host", "")
 
 
 _NEXT = {

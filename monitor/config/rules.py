@@ -1,0 +1,103 @@
+"""Which rules a configuration asks for: the shipped sets, the operator's files, the overridden times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from monitor.config.model import Config, Rules
+from monitor.errors import ConfigError, Problem
+from monitor.model.document import one_of
+from monitor.policy.facts import rule_vocabulary
+from monitor.policy.load import PARAMETERS, load_rules, with_parameters
+from monitor.policy.rule import RuleSet
+from monitor.shipped import rules_folder
+from monitor.signals.vocabulary import VOCABULARY
+
+#: The shipped alert rules.
+ALERTS = "alerts"
+#: The shipped tuning sets.
+TUNING = ("threshold", "guarded", "goodput")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRules:
+    """Alert rules (with their inhibitions) for all scopes, and the tuning sets by name."""
+
+    alerts: RuleSet
+    tuning: Mapping[str, RuleSet]
+
+    def __len__(self) -> int:
+        return len(self.alerts.alerts) + sum(len(rules.tunes) for rules in self.tuning.values())
+
+
+def vocabulary() -> dict[str, str]:
+    """Every name that a rule may use, with its kind."""
+    return rule_vocabulary({name: spec.kind.value for name, spec in VOCABULARY.items()})
+
+
+def load_configured_rules(config: Config) -> LoadedRules:
+    """The rules that `config` asks for. Raises ConfigError with every mistake in every file.
+
+    A tuning set is the tuning rules of one file and is called by the file's name without its ending; alert rules of
+    all files are evaluated.
+    """
+    rules = config.rules
+    paths = [rules_folder() / f"{name}.yaml" for name in TUNING]
+    if rules.alerts:
+        paths.append(rules_folder() / f"{ALERTS}.yaml")
+    paths += rules.files
+    loaded: dict[str, RuleSet] = {}
+    found: list[Problem] = []
+    words = vocabulary()
+    for path in paths:
+        try:
+            loaded[path.stem] = load_rules({str(path): _text(path)}, words)
+        except ConfigError as error:
+            found += error.problems
+    found += _unknown_sets(config, loaded)
+    if found:
+        raise ConfigError(found)
+    loaded = _with_parameters(loaded, rules)
+    alerts = RuleSet(
+        alerts=tuple(rule for one in loaded.values() for rule in one.alerts),
+        inhibitions=tuple(rule for one in loaded.values() for rule in one.inhibitions),
+    )
+    return LoadedRules(alerts, {name: RuleSet(tunes=one.tunes) for name, one in loaded.items() if one.tunes})
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([Problem(str(path), str(error), "a readable rule file")]) from error
+
+
+def _unknown_sets(config: Config, loaded: Mapping[str, RuleSet]) -> list[Problem]:
+    sets = sorted({*TUNING, *(name for name, rules in loaded.items() if rules.tunes)})
+    asked = {"rules.tuning": config.rules.tuning}
+    asked |= {f"groups[{i}].rules": group.rules for i, group in enumerate(config.groups) if group.rules is not None}
+    return [Problem(path, repr(name), one_of(name, sets)) for path, name in asked.items() if name not in sets]
+
+
+def _with_parameters(loaded: dict[str, RuleSet], rules: Rules) -> dict[str, RuleSet]:
+    """Every override goes to each set that has the rule: the shipped sets share the names of their triggers."""
+    changed = dict(loaded)
+    found: list[Problem] = []
+    known = {rule.name for one in loaded.values() for rule in one}
+    for key, value in rules.parameters.items():
+        name, _, parameter = key.rpartition(".")
+        if name not in known or parameter not in PARAMETERS:
+            expected = f"RULE.PARAMETER with a rule ({', '.join(sorted(known))}) and one of {', '.join(PARAMETERS)}"
+            found.append(Problem(f"rules.parameters.{key}", repr(key), expected))
+            continue
+        for stem, one in changed.items():
+            if any(rule.name == name for rule in one):
+                try:
+                    changed[stem] = with_parameters(one, {key: value})
+                except ConfigError as error:
+                    found += error.problems
+    if found:
+        raise ConfigError(list(dict.fromkeys(found)))
+    return changed
