@@ -1,0 +1,173 @@
+"""One scrape: fetch, read, difference, store. Life, head, interval and reading go in one transaction, or none of them.
+
+So what is stored equals the server's own counters to the digit, also across our own death: the next page is compared
+with the head that was stored, never with one that was only in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from monitor.clock import Clock
+from monitor.cycle.history import History
+from monitor.cycle.settings import KnownSetting, SettingFinder
+from monitor.dialects import ServerReader
+from monitor.errors import ScrapeError, StoreError
+from monitor.intervals import Context, Moment, Step, Track, advance
+from monitor.model.life import LastReading
+from monitor.model.reading import Reading, Verdict
+from monitor.model.server import Server, ServerName
+from monitor.scrape.client import ACCEPT_PAGE, ServerClient
+from monitor.store import Store
+
+log = logging.getLogger(__name__)
+
+
+class Counters(Protocol):
+    """What collecting tells of itself."""
+
+    def scraped(self, server: str, verdict: str, seconds: float) -> None:
+        """One scrape ended."""
+
+    def server_up(self, server: str, up: bool, unix_seconds: float) -> None:
+        """Whether the last page could be read."""
+
+    def intervals_stored(self, server: str, count: int) -> None:
+        """So many intervals were stored."""
+
+
+@dataclass(slots=True)
+class _State:
+    """What is remembered of one server between pages; touched by one scrape at a time."""
+
+    reader: ServerReader
+    track: Track
+    last_ok: datetime | None = None
+    complaint: str = ""
+    page: bytes = b""
+    tried: bool = False
+
+
+class Collector:
+    """Scrapes servers one at a time each; safe for different servers from different threads."""
+
+    def __init__(
+        self,
+        servers: Mapping[ServerName, Server],
+        clients: Mapping[ServerName, ServerClient],
+        store: Store,
+        history: History,
+        *,
+        readers: Callable[[ServerName], ServerReader],
+        tracks: Mapping[ServerName, Track],
+        last_ok: Mapping[ServerName, datetime],
+        settings: SettingFinder,
+        interval_seconds: float,
+        timeout_seconds: float,
+        boot_id: str,
+        clock: Clock,
+        counters: Counters,
+    ) -> None:
+        self._servers = servers
+        self._clients = clients
+        self._store = store
+        self._history = history
+        self._settings = settings
+        self._interval = interval_seconds
+        self._timeout = timeout_seconds
+        self._boot_id = boot_id
+        self._clock = clock
+        self._counters = counters
+        self._states = {
+            name: _State(readers(name), tracks.get(name, Track(server=name)), last_ok.get(name)) for name in servers
+        }
+
+    def scrape(self, name: ServerName) -> None:
+        """Fetch one page of `name` and store what it says; a page that cannot be had is stored as its verdict."""
+        began = self._clock.monotonic()
+        state, server = self._states[name], self._servers[name]
+        reading = self._fetch(state, server)
+        state.tried = True
+        known = self._settings.of(server, reading)
+        step = advance(state.track, reading, self._moment(reading), self._context(known))
+        refined = replace(reading, verdict=step.verdict, reason=step.reason, state=step.state, flags=step.flags)
+        readable = bool(refined.engines)
+        if readable:
+            state.last_ok = refined.scraped_at
+        try:
+            self._keep(name, step, LastReading(refined, state.last_ok))
+        except StoreError as error:
+            # The track stays as stored: the next page's interval then covers this one too, and nothing is lost.
+            log.error("page not stored server=%s: %s", name, error)
+            self._counters.scraped(name, "not_stored", self._clock.monotonic() - began)
+            return
+        state.track = step.track
+        if known is not None and known.restarted:
+            self._settings.restart_seen(name)
+        self._history.add(step.lives, step.intervals, refined.scraped_at)
+        self._tell(name, state, refined, step)
+        self._counters.scraped(name, refined.verdict.value, self._clock.monotonic() - began)
+        self._counters.server_up(name, readable, refined.scraped_at.timestamp())
+        self._counters.intervals_stored(name, len(step.intervals))
+
+    def tried_all(self) -> bool:
+        """Whether every server was asked at least once."""
+        return all(state.tried for state in self._states.values())
+
+    def last_page(self, name: ServerName) -> bytes:
+        """The bytes of the newest answer, for evidence."""
+        return self._states[name].page
+
+    def _fetch(self, state: _State, server: Server) -> Reading:
+        try:
+            answer = self._clients[server.name].get(
+                server.metrics_url, deadline_seconds=self._timeout, accept=ACCEPT_PAGE
+            )
+        except ScrapeError as error:
+            return Reading(
+                server=server.name, scraped_at=self._clock.now(), monotonic=self._clock.monotonic(), dialect="none",
+                verdict=Verdict.SCRAPE_ERROR, reason=f"{error.reason}: {error}",
+            )
+        state.page = answer.body
+        return state.reader.read(
+            answer.body, scraped_at=self._clock.now(), monotonic=self._clock.monotonic(), status=answer.status,
+            content_type=answer.content_type or None, version=self._settings.version(server.name),
+        )
+
+    def _moment(self, reading: Reading) -> Moment:
+        return Moment(reading.scraped_at, reading.monotonic, self._boot_id)
+
+    def _context(self, known: KnownSetting | None) -> Context:
+        if known is None:
+            return Context(scrape_seconds=self._interval)
+        return Context(
+            scrape_seconds=self._interval, restarted=known.restarted, setting=known.setting, sources=known.sources,
+            engine_version=known.engine_version,
+        )
+
+    def _keep(self, name: ServerName, step: Step, last: LastReading) -> None:
+        with self._store.write(durable=False) as unit:
+            for life in step.lives:
+                if unit.lives.get(life.id) is None:
+                    unit.lives.add(life)
+                else:
+                    unit.lives.update(life)
+            for head in step.heads:
+                unit.heads.put(head)
+            unit.intervals.add(step.intervals)
+            unit.readings.put(last)
+
+    def _tell(self, name: ServerName, state: _State, reading: Reading, step: Step) -> None:
+        """Log what changed, once: a failure that repeats is counted, its end is logged."""
+        for event in step.events:
+            log.info("life event=%s server=%s life=%s: %s", event.kind.value, name, event.life, event.text)
+        complaint = "" if reading.engines else reading.reason
+        if complaint and not state.complaint:
+            log.warning("page cannot be used server=%s verdict=%s: %s", name, reading.verdict.value, complaint)
+        elif state.complaint and not complaint:
+            log.info("page can be read again server=%s", name)
+        state.complaint = complaint

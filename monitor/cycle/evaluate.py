@@ -1,0 +1,285 @@
+"""One evaluation: signals, rules, alerts' lives, what to tell. Everything it goes by is in the store or in memory of it.
+
+The order inside one transaction matters: an alert is marked as told where its notice is queued, so that neither a crash
+nor a restart tells twice or forgets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from monitor.cycle.facts import changes_of_last_day, daemon_facts, server_facts
+from monitor.cycle.history import History
+from monitor.cycle.prober import Prober
+from monitor.model.alert import Alert, AlertState
+from monitor.model.life import LastReading
+from monitor.model.notice import NoticeKind
+from monitor.model.outcome import RuleOutcome, TuneFiring
+from monitor.model.record import Baseline, RuleTimer
+from monitor.model.rollout import Change, ChangeState
+from monitor.model.server import Group, GroupName, Server, ServerName
+from monitor.model.signal import SignalSet
+from monitor.notify.compose import alerts_notice
+from monitor.policy.alerts import AlertStep, TransitionKind, step_alerts
+from monitor.policy.evaluate import Evaluation, TimerKey, evaluate
+from monitor.policy.facts import with_facts
+from monitor.policy.mute import Muter
+from monitor.policy.rule import RuleSet, Scope, scope_of_daemon, scope_of_group, scope_of_server
+from monitor.policy.telling import Telling, TellingPolicy, TellReason, tellings
+from monitor.signals.baseline import baseline_key, is_settled, update_baseline
+from monitor.signals.build import Context, families_of, signals
+from monitor.signals.vocabulary import Family
+from monitor.store import Store
+from monitor.store.api import Unit
+
+log = logging.getLogger(__name__)
+
+#: Window over which baselines learn and the own metrics page shows signals (seconds).
+SHORT_WINDOW_SECONDS = 300.0
+
+#: States of a change during which the server's alerts are ours, not its own.
+_ROLLING = frozenset(
+    {ChangeState.DRAINING, ChangeState.RESTARTING, ChangeState.WARMING, ChangeState.UNDOING}
+)
+
+_KINDS = {
+    TellReason.FIRST: NoticeKind.ALERT_FIRING,
+    TellReason.CHANGED: NoticeKind.ALERT_FIRING,
+    TellReason.REPEAT: NoticeKind.ALERT_REPEAT,
+    TellReason.RESOLVED: NoticeKind.ALERT_RESOLVED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """What one evaluation brought, for deciding and for the own metrics."""
+
+    now: datetime
+    #: Short-window signals of every server, with facts.
+    servers: Mapping[ServerName, SignalSet]
+    #: What tuning rules said of each group, and which of them fired.
+    tunes: Mapping[GroupName, tuple[RuleOutcome, ...]]
+    firings: Mapping[GroupName, tuple[TuneFiring, ...]]
+    alerts: tuple[Alert, ...]
+    told: int
+
+
+class Evaluator:
+    """Evaluates everything at one moment; called by one thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        history: History,
+        prober: Prober,
+        *,
+        servers: Sequence[Server],
+        groups: Sequence[Group],
+        alert_rules: RuleSet,
+        tuning_rules: Mapping[GroupName, RuleSet],
+        host: str,
+        receivers: Sequence[str],
+        telling: TellingPolicy,
+        watched_since: datetime,
+        simulated: bool,
+        credit_seconds: float,
+    ) -> None:
+        self._store = store
+        self._history = history
+        self._prober = prober
+        self._servers = {server.name: server for server in servers}
+        self._groups = tuple(groups)
+        self._alert_rules = alert_rules
+        self._tuning_rules = dict(tuning_rules)
+        self._host = host
+        self._receivers = tuple(receivers)
+        self._telling = telling
+        self._watched_since = watched_since
+        self._simulated = simulated
+        self._credit = credit_seconds
+        self._families = families_of(
+            name for rules in (alert_rules, *self._tuning_rules.values()) for name in rules.signals
+        )
+        self._windows = sorted(
+            {window for rules in (alert_rules, *self._tuning_rules.values()) for _, window in rules.windows}
+            | {SHORT_WINDOW_SECONDS}
+        )
+
+    def run(self, now: datetime) -> Evaluated:
+        """Evaluate at `now`, store what changed and queue what is to be told. Raises StoreError."""
+        with self._store.read() as unit:
+            seen = self._read(unit, now)
+        found = self._signals(seen, now)
+        for name in self._servers:
+            short = found[SHORT_WINDOW_SECONDS, scope_of_server(self._servers[name]).name]
+            sleeping = bool(short.value("is_sleeping"))
+            self._prober.look(name, short.value("stuck_seconds"), sleeping)
+        alert_side = evaluate(self._alert_rules, found, self._scopes(), seen.timers, now, credit_seconds=self._credit)
+        step = step_alerts(seen.alerts, alert_side.outcomes, now, credit_seconds=self._credit)
+        tuned = self._evaluate_tuning(found, seen.timers, now)
+        told = self._keep(step, seen, found, tuned, now)
+        for transition in step.transitions:
+            if transition.kind in (TransitionKind.FIRING, TransitionKind.RESOLVED):
+                alert = transition.alert
+                log.info("alert %s alert=%s labels=%s", transition.kind.value, alert.name, dict(alert.labels))
+        return Evaluated(
+            now=now,
+            servers={
+                name: found[SHORT_WINDOW_SECONDS, scope_of_server(server).name]
+                for name, server in self._servers.items()
+            },
+            tunes={group: evaluation.tunes for group, evaluation in tuned.items()},
+            firings={group: evaluation.firings for group, evaluation in tuned.items()},
+            alerts=step.alerts,
+            told=told,
+        )
+
+    def _scopes(self) -> list[Scope]:
+        return [
+            *(scope_of_server(server) for server in self._servers.values()),
+            *(scope_of_group(group) for group in self._groups),
+            scope_of_daemon(self._host),
+        ]
+
+    def _evaluate_tuning(
+        self, found: Mapping[tuple[float, str], SignalSet], timers: Mapping[TimerKey, RuleTimer], now: datetime
+    ) -> dict[GroupName, Evaluation]:
+        return {
+            group.name: evaluate(
+                self._tuning_rules[group.name], found, [scope_of_group(group)], timers, now,
+                credit_seconds=self._credit,
+            )
+            for group in self._groups
+            if group.name in self._tuning_rules
+        }
+
+    def _read(self, unit: Unit, now: datetime) -> _Seen:
+        readings = {last.reading.server: last for last in unit.readings.all()}
+        changes = {name: changes_of_last_day(unit, name, now) for name in self._servers}
+        baselines: dict[ServerName, Baseline | None] = {}
+        for name in self._servers:
+            lives = self._history.newest_lives(name)
+            key = baseline_key(lives[-1].setting, lives[-1].engine_version) if lives else ""
+            baselines[name] = unit.baselines.get(name, key) if lives else None
+        return _Seen(
+            readings=readings,
+            changes=changes,
+            rolling={c.server for c in unit.changes.active() if c.state in _ROLLING},
+            alerts=unit.alerts.all(resolved_since=now - timedelta(days=1)),
+            timers={(timer.rule, timer.scope): timer for timer in unit.timers.all()},
+            baselines=baselines,
+            daemon=daemon_facts(unit, now),
+        )
+
+    def _signals(self, seen: _Seen, now: datetime) -> dict[tuple[float, str], SignalSet]:
+        """Signals of every scope over every window that some rule asks for, with the facts."""
+        contexts = {
+            name: Context(
+                last=seen.readings.get(name), baseline=seen.baselines.get(name), watched_since=self._watched_since,
+            )
+            for name in self._servers
+        }
+        facts = {
+            name: server_facts(
+                name, seen.readings.get(name), self._history.newest_lives(name), seen.changes[name], self._prober
+            )
+            for name in self._servers
+        }
+        pairs = {name: self._history.pairs([name]) for name in self._servers}
+        found: dict[tuple[float, str], SignalSet] = {}
+        for window in self._windows:
+            for name, server in self._servers.items():
+                scope = scope_of_server(server).name
+                families = set(Family) if window == SHORT_WINDOW_SECONDS else self._families
+                made = signals(
+                    pairs[name], scope=scope, at=now, window_seconds=window, contexts={name: contexts[name]},
+                    families=families,
+                )
+                found[window, scope] = with_facts(made, facts[name])
+            for group in self._groups:
+                members = [name for name in group.servers if name in self._servers]
+                found[window, scope_of_group(group).name] = signals(
+                    [pair for name in members for pair in pairs[name]], scope=scope_of_group(group).name, at=now,
+                    window_seconds=window, contexts={name: contexts[name] for name in members},
+                    families=self._families,
+                )
+            daemon = scope_of_daemon(self._host).name
+            empty = SignalSet(scope=daemon, at=now, window_seconds=window)
+            found[window, daemon] = with_facts(empty, seen.daemon)
+        return found
+
+    def _keep(
+        self,
+        step: AlertStep,
+        seen: _Seen,
+        found: Mapping[tuple[float, str], SignalSet],
+        tuned: Mapping[GroupName, Evaluation],
+        now: datetime,
+    ) -> int:
+        """Store alerts, timers and baselines, and queue notices, in one transaction."""
+        told = 0
+        with self._store.write() as unit:
+            muter = Muter(step.alerts, self._alert_rules.inhibitions, unit.silences.active(now), seen.rolling, now)
+            changed = {(a.fingerprint, a.active_since): a for a in step.changed}
+            for telling in tellings(step.alerts, muter, now, self._telling):
+                if telling.is_due:
+                    self._queue(unit, telling, now)
+                    told += 1
+                    changed.update({(a.fingerprint, a.active_since): a for a in telling.told(now)})
+            unit.alerts.put(changed.values())
+            unit.timers.put([timer for evaluation in tuned.values() for timer in evaluation.changed])
+            for baseline in self._baselines(seen, found, now):
+                unit.baselines.put(baseline)
+        return told
+
+    def _queue(self, unit: Unit, telling: Telling, now: datetime) -> None:
+        notice = alerts_notice(
+            _KINDS[telling.reason], key=telling.dedupe_key, thread=telling.incident, new=telling.new,
+            still=telling.still, ended=telling.ended, edits=telling.edits, now=now, simulated=self._simulated,
+            extra={alert.fingerprint: self._probe_words(alert) for alert in telling.new},
+        )
+        unit.outbox.queue(notice, self._receivers, now)
+
+    def _probe_words(self, alert: Alert) -> str:
+        result = self._prober.result(ServerName(alert.labels.get("server", "")))
+        if result is None or alert.state is not AlertState.FIRING or not result.failed:
+            return ""
+        kept = f" Evidence kept: `acceptd evidence {result.evidence}`." if result.evidence else ""
+        return f"Probe: {result.sentence}.{kept}"
+
+    def _baselines(
+        self, seen: _Seen, found: Mapping[tuple[float, str], SignalSet], now: datetime
+    ) -> list[Baseline]:
+        """Baselines that learned something: not while a change of ours is under way, and a window at a time."""
+        learned = []
+        for name, server in self._servers.items():
+            lives = self._history.newest_lives(name)
+            if not lives or name in seen.rolling:
+                continue
+            old = seen.baselines.get(name)
+            if old is not None and (now - old.updated_at).total_seconds() < SHORT_WINDOW_SECONDS:
+                continue
+            window = found[SHORT_WINDOW_SECONDS, scope_of_server(server).name]
+            key = baseline_key(lives[-1].setting, lives[-1].engine_version)
+            new = update_baseline(old, window, name, key, now=now)
+            if new is not None and new != old:
+                learned.append(new)
+                if is_settled(new) and not is_settled(old):
+                    log.info("baseline settled server=%s length=%.3f key=%s", name, new.acceptance_length, key)
+        return learned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What one evaluation reads from the store."""
+
+    readings: Mapping[ServerName, LastReading]
+    changes: Mapping[ServerName, list[Change]]
+    rolling: set[ServerName]
+    alerts: list[Alert]
+    timers: Mapping[TimerKey, RuleTimer]
+    baselines: Mapping[ServerName, Baseline | None]
+    daemon: Mapping[str, float | None]

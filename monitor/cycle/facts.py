@@ -1,0 +1,78 @@
+"""What the daemon knows of a server beside its page: probe answers, refusals, failed restarts. As facts for rules."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from monitor.cycle.prober import Prober
+from monitor.model.life import LastReading, Life
+from monitor.model.notice import DeliveryState
+from monitor.model.rollout import Change, ChangeState, Outcome
+from monitor.model.server import ServerName
+from monitor.policy.facts import is_neural_draft
+from monitor.store.api import Unit
+
+#: How long a delivery may wait before it counts as failing (seconds), as the fact's text says.
+_WAITING_SECONDS = 300.0
+#: How long a restart that failed is still a fact (seconds).
+_RESTART_SECONDS = 86_400.0
+
+_FAILED = frozenset(
+    {
+        Outcome.STOP_FAILED,
+        Outcome.START_FAILED,
+        Outcome.START_TIMED_OUT,
+        Outcome.NOT_GENERATING,
+        Outcome.WRONG_SETTING,
+        Outcome.UNDO_FAILED,
+        Outcome.SERVER_DIED,
+    }
+)
+
+
+def server_facts(
+    server: ServerName, last: LastReading | None, lives: tuple[Life, ...], changes: list[Change], prober: Prober
+) -> dict[str, float | None]:
+    """Facts of one server; `changes` are those that ended or moved in the last day, oldest first."""
+    probe = prober.result(server)
+    failed = probe.failed if probe is not None else None
+    methods = {life.setting.method for life in lives if not life.setting.is_off}
+    return {
+        "probe_failed": None if failed is None else float(failed),
+        "scrape_unauthorized": None if last is None else float(_is_unauthorized(last)),
+        "restart_failed": float(_restart_failed(changes)),
+        "is_neural_draft": is_neural_draft(methods.pop()) if len(methods) == 1 else None,
+    }
+
+
+def _is_unauthorized(last: LastReading) -> bool:
+    return last.reading.reason.startswith(("HTTP 401", "HTTP 403"))
+
+
+def _restart_failed(changes: list[Change]) -> bool:
+    """Whether the newest restart did not end as meant; one under way says nothing yet."""
+    ended = [c for c in changes if c.state.is_final and c.started_at is not None]
+    if not ended:
+        return False
+    newest = ended[-1]
+    if newest.state is ChangeState.PROMOTED or newest.outcome is None:
+        return False
+    return newest.outcome in _FAILED
+
+
+def daemon_facts(unit: Unit, now: datetime) -> dict[str, float | None]:
+    """Facts of the daemon itself: deliveries that failed in the last hour or wait too long."""
+    count = 0
+    for notice, deliveries in unit.outbox.recent(200):
+        for delivery in deliveries:
+            age = (now - notice.created_at).total_seconds()
+            if delivery.state is DeliveryState.FAILED and age < 3600.0:
+                count += 1
+            elif delivery.state is DeliveryState.PENDING and delivery.attempts > 0 and age > _WAITING_SECONDS:
+                count += 1
+    return {"deliveries_failed": float(count)}
+
+
+def changes_of_last_day(unit: Unit, server: ServerName, now: datetime) -> list[Change]:
+    """Changes of a server that moved in the last 24 h, oldest first."""
+    return unit.changes.of_server(server, now - timedelta(seconds=_RESTART_SECONDS))
