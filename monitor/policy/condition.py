@@ -62,11 +62,12 @@ class Condition:
                 return Truth.TRUE, ""
             return Truth.FALSE, ""
         except EVALUATION_ERRORS as error:
-            reasons = [_absence(signals, name) for name in missing]
+            reasons = [absence(signals, name) for name in missing]
             if NoData.SPECULATION_OFF in reasons:
                 return Truth.FALSE, ""
             if missing:
-                return Truth.NO_DATA, ", ".join(f"{n}: {r}" for n, r in zip(missing, reasons, strict=True))
+                pairs = zip(missing, reasons, strict=True)
+                return Truth.NO_DATA, ", ".join(f"{name}: {reason or NoData.NOT_KNOWN}" for name, reason in pairs)
             return Truth.NO_DATA, f"cannot be decided on these numbers: {first_sentence(str(error))}"
 
     def _bind(self, signals: SignalSet) -> tuple[dict[str, object], list[str]]:
@@ -100,9 +101,10 @@ def known_positions(signals: SignalSet, name: str) -> list[float]:
     return values
 
 
-def _absence(signals: SignalSet, name: str) -> NoData:
+def absence(signals: SignalSet, name: str) -> NoData | None:
+    """Why the signal `name` has no value; None where it has one."""
     signal = signals.scalars.get(name) or signals.vectors.get(name)
-    return (signal.reason if signal else None) or NoData.NOT_KNOWN
+    return signal.reason if signal else NoData.NOT_KNOWN
 
 
 def compile_condition(source: str, vocabulary: Mapping[str, str]) -> Condition:

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from monitor.model.outcome import RuleOutcome, Truth, TuneFiring
 from monitor.model.record import RuleTimer
 from monitor.model.signal import NoData, SignalSet
-from monitor.policy.condition import known_positions
-from monitor.policy.rule import AlertRule, Rule, RuleSet, Scope, TuneRule
+from monitor.policy.condition import absence, known_positions
+from monitor.policy.rule import AlertRule, Need, Rule, RuleSet, Scope, TuneRule
 from monitor.policy.template import humanize_number
 
 #: Longest time between two evaluations that still counts as held (seconds): two and a half evaluations at the default
@@ -138,19 +138,24 @@ def resumed(since: datetime | None, last_true: datetime | None, now: datetime, c
 
 
 def _truth(rule: Rule, signals: SignalSet) -> tuple[Truth, str]:
-    lacks = []
-    for need in rule.need:
-        signal = signals.scalars.get(need.signal) or signals.vectors.get(need.signal)
-        value = signal.sample_size if signal and need.of_samples else signals.value(need.signal)
-        if signal and signal.reason is NoData.SPECULATION_OFF:
-            # Known not to apply: an alert about speculation ends when the operator switches it off.
-            return Truth.FALSE, ""
-        if value is None:
-            lacks.append(f"{need.name}: {(signal.reason if signal else None) or NoData.NOT_KNOWN}")
-        elif value < need.minimum:
-            lacks.append(f"{need.name}: {humanize_number(value)} of the {humanize_number(need.minimum)} needed")
+    truth, reason = rule.when.evaluate(signals)
+    named = (*rule.when.names, *(need.signal for need in rule.need))
+    if any(absence(signals, name) is NoData.SPECULATION_OFF for name in named):
+        # Known not to apply, so no minimum is asked: an alert about speculation ends when it is switched off.
+        return truth, reason
+    lacks = [lack for need in rule.need if (lack := _lack(need, signals))]
     # Too little data forbids both answers: a quiet minute must not resolve what a busy one proved.
-    return (Truth.NO_DATA, ", ".join(lacks)) if lacks else rule.when.evaluate(signals)
+    return (Truth.NO_DATA, ", ".join(lacks)) if lacks else (truth, reason)
+
+
+def _lack(need: Need, signals: SignalSet) -> str:
+    signal = signals.scalars.get(need.signal) or signals.vectors.get(need.signal)
+    value = signal.sample_size if signal and need.of_samples else signals.value(need.signal)
+    if value is None:
+        return f"{need.name}: {absence(signals, need.signal)}"
+    if value >= need.minimum:
+        return ""
+    return f"{need.name}: {humanize_number(value)} of the {humanize_number(need.minimum)} needed"
 
 
 def _firing(rule: TuneRule, outcome: RuleOutcome, timer: RuleTimer, now: datetime) -> TuneFiring | None:

@@ -27,14 +27,15 @@ def _seconds(value: Any) -> float:
         raise ValueError(DURATION_FORM) from None
 
 
-def _window(value: Any) -> float:
+def window_seconds(value: Any) -> float:
+    """Seconds of a window: a duration above 0."""
     seconds = _seconds(value)
     if seconds <= 0:
         raise ValueError("a window of more than 0s")
     return seconds
 
 
-def _change(value: Any) -> TuneChange:
+def change_asked(value: Any) -> TuneChange:
     """`+1`, `-1` (quoted or not), a number of tokens, or `off`."""
     if value == "off":
         return TuneChange(ChangeKind.OFF)
@@ -88,7 +89,7 @@ class Part(BaseModel):
 class RuleModel(Part):
     """Keys that every rule has."""
 
-    window: Annotated[float, BeforeValidator(_window)] = DEFAULT_WINDOW
+    window: Annotated[float, BeforeValidator(window_seconds)] = DEFAULT_WINDOW
     for_: Duration = Field(0.0, alias="for")
     need: dict[str, Minimum] = Field(default_factory=dict)
     show: list[str] = Field(default_factory=list)
@@ -108,7 +109,7 @@ class AlertModel(RuleModel):
 class DoModel(Part):
     """What a tuning rule asks for."""
 
-    num_speculative_tokens: Annotated[Any, BeforeValidator(_change)] = None
+    num_speculative_tokens: Annotated[Any, BeforeValidator(change_asked)] = None
     tuner: Literal["goodput"] | None = None
 
 

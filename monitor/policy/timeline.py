@@ -1,0 +1,96 @@
+"""Rules carried over a stretch of time: evaluation after evaluation, with alerts and timers kept in between.
+
+What `rules test` and `rules replay` share. It owns no time and reads no store: the moments are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from monitor.model.alert import Alert
+from monitor.model.outcome import TuneFiring
+from monitor.model.record import RuleTimer
+from monitor.policy.alerts import TransitionKind, step_alerts
+from monitor.policy.evaluate import CREDIT_SECONDS, Evaluation, Signals, TimerKey, evaluate
+from monitor.policy.rule import RuleSet, Scope
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Rules, and what must be remembered from one evaluation to the next."""
+
+    rules: RuleSet
+    scopes: Sequence[Scope]
+    credit_seconds: float = CREDIT_SECONDS
+    alerts: tuple[Alert, ...] = ()
+    timers: dict[TimerKey, RuleTimer] = field(default_factory=dict)
+
+    def step(self, now: datetime, signals: Signals) -> tuple[Evaluation, list[ReplayEvent]]:
+        """Evaluate once at `now`; what the rules said, and what began or ended by it."""
+        said = evaluate(self.rules, signals, self.scopes, self.timers, now, credit_seconds=self.credit_seconds)
+        stepped = step_alerts(self.alerts, said.outcomes, now, credit_seconds=self.credit_seconds)
+        self.alerts, self.timers = stepped.alerts, dict(said.timers)
+        events = [
+            ReplayEvent(now, _EVENTS[t.kind], t.alert.name, _where(t.alert.labels), alert=t.alert)
+            for t in stepped.transitions
+            if t.kind in _EVENTS
+        ]
+        return said, events
+
+
+class EventKind(StrEnum):
+    """What a replay tells."""
+
+    ALERT_FIRING = "alert_firing"
+    ALERT_RESOLVED = "alert_resolved"
+    TUNE_BEGAN = "tune_began"
+    TUNE_ENDED = "tune_ended"
+
+
+_EVENTS = {TransitionKind.FIRING: EventKind.ALERT_FIRING, TransitionKind.RESOLVED: EventKind.ALERT_RESOLVED}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayEvent:
+    """Something these rules would have done at `at`: an alert's beginning or end, or a tuning rule's."""
+
+    at: datetime
+    kind: EventKind
+    rule: str
+    scope: str
+    alert: Alert | None = None
+    firing: TuneFiring | None = None
+
+
+def replay(
+    rules: RuleSet,
+    moments: Iterable[tuple[datetime, Signals]],
+    scopes: Sequence[Scope],
+    *,
+    credit_seconds: float = CREDIT_SECONDS,
+) -> Iterator[ReplayEvent]:
+    """What `rules` would have done over past `moments`, in order. A tuning rule that holds on is told once.
+
+    The setting did not change as the rules asked, so a tuning event says what was asked, not what had come of it.
+    """
+    timeline = Timeline(rules, scopes, credit_seconds)
+    going_on: dict[TimerKey, TuneFiring] = {}
+    for now, signals in moments:
+        said, events = timeline.step(now, signals)
+        yield from events
+        held = {(firing.rule, firing.scope): firing for firing in said.firings}
+        for key, firing in held.items():
+            if key not in going_on:
+                yield ReplayEvent(now, EventKind.TUNE_BEGAN, firing.rule, firing.scope, firing=firing)
+        # No data neither begins nor ends anything; only a condition seen false does.
+        ended = [key for key in going_on if said.timers[key].held_since is None]
+        for key in ended:
+            yield ReplayEvent(now, EventKind.TUNE_ENDED, *key, firing=going_on.pop(key))
+        going_on |= held
+
+
+def _where(labels: Mapping[str, str]) -> str:
+    return next((f"{name}:{labels[name]}" for name in ("server", "group", "host") if name in labels), "")
