@@ -1,4 +1,4 @@
-"""One evaluation: signals, rules, alerts' lives, what to tell. Everything it goes by is in the store or in memory of it.
+"""One evaluation: signals, rules, lives of alerts, what to tell. All it goes by is in the store or remembered from it.
 
 The order inside one transaction matters: an alert is marked as told where its notice is queued, so that neither a crash
 nor a restart tells twice or forgets.
