@@ -1,0 +1,231 @@
+"""Stopping a server and bringing it up with one setting, on the way there (`restarting`) and back (`undoing`). Pure.
+
+The phase follows from what is written down: not stopped yet, stopped and not started, started and not ready.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from monitor.actions.events import EventKind
+from monitor.actions.step import Act, Ready, Seen, Step, Terms
+from monitor.actions.steps import after, entered, finish, give_up, go_back, is_ours, is_over, token_of
+from monitor.drivers.failures import FailureKind, StartFailure
+from monitor.drivers.protocol import ServerState
+from monitor.model.life import Setting
+from monitor.model.rollout import Change, ChangeState, Outcome
+
+#: On the way back a server that serves is enough, whatever else is odd about it.
+_GOOD_ENOUGH = (Ready.WRONG_SETTING, Ready.MODELS_MISSING, Ready.CANNOT_ASK)
+
+
+def bring_up(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
+    """The next step towards a server that serves with the setting its state asks for."""
+    if terms.cancelled and change.state is ChangeState.RESTARTING and not terms.is_restart and not terms.is_restore:
+        return _undo(change, terms, now, Outcome.CANCELLED, terms.cancelled)
+    if change.stopped_at is None:
+        return _stopping(change, seen, terms, now)
+    if change.started_at is None:
+        return _starting(change, seen, terms, now)
+    return _readying(change, seen, terms, now)
+
+
+def _goal(change: Change, terms: Terms) -> Setting:
+    return terms.undo_to if change.state is ChangeState.UNDOING else terms.goal
+
+
+def _stopping(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
+    status = seen.status
+    if status.state is ServerState.RUNNING and not is_ours(change, status):
+        return _taken_over(change, seen, terms, now)
+    if status.is_gone or status.state is ServerState.FOREIGN:
+        return Step(change=replace(change, stopped_at=now, deadline=None), again=True)
+    if change.stop_asked_at is None:
+        asked = replace(change, stop_asked_at=now, deadline=after(now, terms.limits.stop_seconds))
+        return Step(change=asked, act=Act.ASK_STOP)
+    if change.killed_at is None:
+        if is_over(change.deadline, now):
+            killing = replace(change, killed_at=now, deadline=after(now, terms.timing.kill_seconds))
+            return Step(change=killing, act=Act.KILL, sentence=f"{change.server} did not end in time: killed")
+        soon = after(now, terms.timing.leftover_seconds)
+        if status.state is ServerState.LEFTOVERS and (change.deadline is None or change.deadline > soon):
+            return Step(change=replace(change, deadline=soon))
+        # Asked before our death, and perhaps never heard: the driver asks each process once.
+        return None if status.stop_asked else Step(change=change, act=Act.ASK_STOP)
+    if not is_over(change.deadline, now):
+        return None
+    sentence = f"{change.server} cannot be ended: it {status.describe()} even after SIGKILL. Nothing is started on top"
+    if change.state is ChangeState.UNDOING:
+        return give_up(change, now, Outcome.UNDO_FAILED, sentence)
+    return _undo(change, terms, now, Outcome.STOP_FAILED, sentence)
+
+
+def _starting(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
+    status = seen.status
+    if status.state is ServerState.RUNNING:
+        if not is_ours(change, status):
+            return _taken_over(change, seen, terms, now)
+        return Step(change=replace(change, stopped_at=None, stop_asked_at=None, killed_at=None, deadline=None))
+    if change.retry_at is not None and now < change.retry_at:
+        return None
+    if not status.is_gone:
+        if change.deadline is None:
+            return Step(change=replace(change, deadline=after(now, terms.timing.port_seconds)))
+        if not is_over(change.deadline, now):
+            return None
+        blocked = StartFailure(FailureKind.PORT_IN_USE, False, False, status.describe())
+        return _failed(change, seen, terms, now, blocked)
+    undoing = change.state is ChangeState.UNDOING
+    if seen.starts_left < 1 or change.attempts >= terms.timing.starts_most:
+        used = f"{change.server} is down and no start is left for today ({change.attempts} tried here)"
+        return give_up(change, now, Outcome.UNDO_FAILED, used, seen.log_tail)
+    if not undoing and seen.starts_left < 2 and not terms.is_restart:
+        last = f"one start of {change.server} is left for today: it belongs to the setting that works"
+        return _undo(change, terms, now, Outcome.START_FAILED, last)
+    setting = _goal(change, terms)
+    starting = replace(
+        change,
+        attempts=change.attempts + 1,
+        started_at=now,
+        retry_at=None,
+        # The setting that worked gets more time: killing a server that is merely slow would leave people without one.
+        deadline=after(now, terms.start_seconds * (2 if undoing else 1)),
+    )
+    sentence = f"starting {change.server} with {setting.describe()}"
+    return Step(change=starting, act=Act.START, setting=setting, counts_start=True, sentence=sentence)
+
+
+def _readying(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
+    status = seen.status
+    if seen.start_error is not None:
+        return _failed(change, seen, terms, now, seen.start_error)
+    if status.token != token_of(change):
+        if status.state is ServerState.RUNNING and not is_ours(change, status):
+            return _taken_over(change, seen, terms, now)
+        if is_over(after(change.started_at or now, terms.timing.port_seconds), now):
+            never = StartFailure(FailureKind.UNKNOWN, False, False, f"it could not be started ({status.describe()})")
+            return _failed(change, seen, terms, now, never)
+        # Written down and not done: we died in between, or the driver asked to try again.
+        return Step(change=change, act=Act.START, setting=_goal(change, terms))
+    if status.state is not ServerState.RUNNING:
+        unknown = StartFailure(FailureKind.UNKNOWN, False, True, f"it {status.describe()}")
+        return _failed(change, seen, terms, now, seen.failure or unknown)
+    readiness = seen.readiness
+    if readiness is None:
+        return None
+    if readiness.ready is Ready.YES or (change.state is ChangeState.UNDOING and readiness.ready in _GOOD_ENOUGH):
+        return _ready(change, seen, terms, now, readiness.sentence)
+    outcome = {
+        Ready.WRONG_SETTING: Outcome.WRONG_SETTING,
+        Ready.MODELS_MISSING: Outcome.WRONG_SETTING,
+        Ready.NOT_GENERATING: Outcome.NOT_GENERATING,
+    }.get(readiness.ready)
+    if outcome is None and is_over(change.deadline, now):
+        outcome = Outcome.START_TIMED_OUT
+    if outcome is None:
+        return None
+    if outcome is Outcome.START_TIMED_OUT:
+        said = f"not ready within {terms.start_seconds:g} s: {readiness.sentence}"
+    else:
+        said = readiness.sentence
+    return _failed(change, seen, terms, now, StartFailure(FailureKind.UNKNOWN, False, True, said), outcome)
+
+
+def _ready(change: Change, seen: Seen, terms: Terms, now: datetime, remark: str) -> Step:
+    up = replace(change, ready_at=now, process=seen.status.process, deadline=None, retry_at=None)
+    if change.state is ChangeState.UNDOING:
+        sentence = f"{change.server} serves again with {terms.undo_to.describe()}: {change.sentence}"
+        back = finish(
+            up,
+            seen,
+            terms,
+            now,
+            state=ChangeState.ROLLED_BACK,
+            outcome=change.outcome or Outcome.RESTORED,
+            sentence=sentence,
+        )
+        return replace(back, good=terms.undo_to)
+    took = _seconds(change.started_at, now)
+    down = _seconds(change.stop_asked_at or change.stopped_at, now)
+    sentence = f"{change.server} is ready with {terms.goal.describe()} after {took} s (down {down} s); {remark}"
+    if seen.put_back_failures >= terms.timing.put_back_tries:
+        # It serves, and nobody sends it anything: a person must look, the setting is not the reason.
+        return finish(
+            up, seen, terms, now, state=ChangeState.ABANDONED, outcome=Outcome.PUT_BACK_FAILED, sentence=sentence
+        )
+    warm = replace(entered(up, ChangeState.WARMING, now, terms.limits.warmup_seconds, sentence), traffic_held=False)
+    return Step(change=warm, act=Act.PUT_BACK, act_first=True, event=EventKind.PROGRESS, sentence=sentence)
+
+
+def _failed(
+    change: Change,
+    seen: Seen,
+    terms: Terms,
+    now: datetime,
+    failure: StartFailure,
+    outcome: Outcome = Outcome.START_FAILED,
+) -> Step:
+    """A start that did not lead to a serving server."""
+    goal = _goal(change, terms)
+    sentence = f"{change.server} did not come up with {goal.describe()}: {failure.sentence}"
+    if failure.line:
+        sentence += f" [{failure.line[:300]}]"
+    undoing = change.state is ChangeState.UNDOING
+    again = failure.retryable and change.attempts < terms.timing.tries_of_new_setting and seen.starts_left >= 2
+    if not undoing and not again:
+        step = _undo(change, terms, now, outcome, sentence)
+        rejects = failure.blames_setting and not terms.is_restart and not terms.is_restore
+        return replace(step, event=EventKind.START_FAILED, detail=seen.log_tail, rejects=rejects)
+    if undoing and (seen.starts_left < 1 or change.attempts >= terms.timing.starts_most):
+        return give_up(
+            change,
+            now,
+            Outcome.UNDO_FAILED,
+            f"{sentence}. {change.attempts} starts were tried, the server is down",
+            seen.log_tail,
+        )
+    retry_at = now + timedelta(seconds=_backoff(change.attempts, terms))
+    fresh = replace(
+        change,
+        stop_asked_at=None,
+        killed_at=None,
+        stopped_at=None,
+        started_at=None,
+        deadline=None,
+        retry_at=retry_at,
+    )
+    wait = f"; trying again in {_backoff(change.attempts, terms):g} s"
+    return Step(change=fresh, event=EventKind.PROGRESS, sentence=sentence + wait, detail=seen.log_tail, again=True)
+
+
+def _undo(change: Change, terms: Terms, now: datetime, outcome: Outcome, sentence: str) -> Step:
+    step = go_back(change, terms, now, outcome=outcome, sentence=sentence, serves=False)
+    if terms.goal != terms.undo_to:
+        return step
+    # A plain restart goes back to what has just failed: not at once.
+    return replace(step, change=replace(step.change, retry_at=after(now, _backoff(change.attempts, terms))))
+
+
+def _taken_over(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step:
+    """Someone else started the server while it was ours: theirs stays."""
+    sentence = f"someone else started {change.server} meanwhile ({seen.status.describe()}): left to them"
+    return finish(
+        change,
+        seen,
+        terms,
+        now,
+        state=ChangeState.ABANDONED,
+        outcome=Outcome.PRECONDITION_FAILED,
+        sentence=sentence,
+    )
+
+
+def _backoff(attempts: int, terms: Terms) -> float:
+    """Rest before the next start (seconds): doubled with each one tried."""
+    timing = terms.timing
+    return float(min(timing.backoff_seconds * 2 ** max(0, attempts - 1), timing.backoff_most_seconds))
+
+
+def _seconds(since: datetime | None, now: datetime) -> str:
+    return "?" if since is None else f"{(now - since).total_seconds():.0f}"

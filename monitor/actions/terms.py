@@ -1,0 +1,66 @@
+"""On what terms a change is carried out: drawn from rollout, decision, limits and the operator's own command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from monitor.actions.course import is_restore
+from monitor.actions.fleet import Managed
+from monitor.actions.records import is_first_start
+from monitor.actions.step import Terms, Timing
+from monitor.model.decision import Decision, Reason
+from monitor.model.life import Setting
+from monitor.model.rollout import Change, Rollout
+from monitor.model.server import Group
+from monitor.store.api import Unit
+
+#: `Decision.rule` of a way back that a person asked for: not measured, since it is not a proposal.
+ROLLBACK_RULE = "rollback"
+
+
+def terms_of(
+    unit: Unit,
+    change: Change,
+    rollout: Rollout,
+    decision: Decision | None,
+    changes: Sequence[Change],
+    managed: Managed,
+    group: Group,
+    timing: Timing,
+    now: datetime,
+) -> Terms:
+    """The terms of `change` as they are now (the operator may edit command and limits at any time)."""
+    launcher = managed.driver.launcher
+    edited = change.command_hash not in ("", launcher.base_hash)
+    return Terms(
+        limits=group.limits,
+        timing=timing,
+        goal=change.proposed,
+        # An edited base command voids the last good setting: what the operator wrote is what is gone back to.
+        undo_to=launcher.base_setting if edited else change.current,
+        base_hash=launcher.base_hash,
+        is_restart=rollout.current == rollout.proposed,
+        is_restore=is_restore(change, rollout) or (decision is not None and decision.rule == ROLLBACK_RULE),
+        is_stuck=decision is not None and decision.reason is Reason.ENGINE_STUCK,
+        has_drain_control=managed.balancer.has_control,
+        is_first_start=is_first_start(unit, change, now),
+        expires_at=_expires_at(change, decision, changes, timing),
+        cancelled=rollout.sentence if rollout.outcome is not None else "",
+        dry_run="" if managed.driver.acts else _would_do(change.current, change.proposed, managed),
+    )
+
+
+def _expires_at(
+    change: Change, decision: Decision | None, changes: Sequence[Change], timing: Timing
+) -> datetime | None:
+    """The first change acts while the decision holds; later ones have their turn only when the one before is done."""
+    done = [c.entered_at for c in changes if c.state.is_final]
+    if done:
+        return max(done) + timedelta(seconds=timing.wait_most_seconds)
+    return decision.expires_at if decision is not None else change.entered_at
+
+
+def _would_do(current: Setting, proposed: Setting, managed: Managed) -> str:
+    lines = "; ".join(managed.driver.launcher.diff(current, proposed)) or "no difference"
+    return f"dry run: would drain and restart it with {proposed.describe()} ({lines})"
