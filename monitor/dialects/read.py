@@ -134,7 +134,7 @@ def _read_engines(
     values, http = page.values, plan.http
     # HTTP answers are the server's: they go to its first engine, so that adding engines counts them once.
     rows = [(cells, http if index == 0 else {}) for index, cells in enumerate(plan.engines)]
-    if not rows:
+    if not rows or _is_routers(plan):
         return NO_DIALECT, (), _judge_without_engine(plan)
     if plan.engine is Engine.SGLANG:
         engines = tuple(sglang.read_engine(cells, values, web) for cells, web in rows)
@@ -148,9 +148,12 @@ def _read_engines(
         )
         return vllm_v0.DIALECT, engines, vllm_v0.judge(engines)
     engines = tuple(vllm_v1.read_engine(cells, values, web) for cells, web in rows)
-    if plan.is_router and all(engine.counts.traffic is None for engine in engines):
-        return NO_DIALECT, (), _judge_without_engine(plan)
     return vllm_v1.DIALECT, engines, vllm_v1.judge(engines, plan.declares_speculation)
+
+
+def _is_routers(plan: Plan) -> bool:
+    """Whether the page is a router's own: its names for requests look like an engine's, but it counts no tokens."""
+    return plan.is_router and not any("generation_tokens" in cells.numbers for cells in plan.engines)
 
 
 def _judge_without_engine(plan: Plan) -> tuple[Verdict, str]:
@@ -169,13 +172,15 @@ def _trust(
     flags: set[Flag] = set()
     if plan.layout.duplicates:
         flags.add(Flag.DUPLICATE_SERIES)
+    if page.conflicting:
+        notes.append(f"{len(page.conflicting)} series stand on the page twice with different values")
     lost = [line for line in plan.lines if page.values[line] is None]
     if any(page.is_bad(line) for line in lost):
         flags.add(Flag.BAD_SAMPLE)
     rounding = rounding_of(plan, page)
     if rounding:
         flags.add(Flag.QUANTIZED_COUNTERS)
-    for engine, cells in zip(engines, plan.engines, strict=True):
+    for engine, cells in zip(engines, plan.engines if engines else (), strict=True):
         counts, positions = engine.counts.speculation, engine.num_speculative_tokens
         if dialect == sglang.DIALECT and sglang.rate_out_of_range(cells, page.values):
             flags.add(Flag.ACCEPTANCE_OUT_OF_RANGE)

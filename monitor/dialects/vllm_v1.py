@@ -84,7 +84,8 @@ def judge(engines: Sequence[EngineReading], declared: bool) -> tuple[Verdict, st
         return Verdict.NOT_SPEC_DECODE, "engine metrics without any speculation series"
     drafted = [drafted_so_far(engine) for engine in speculating]
     if any(count is None or count > 0 for count in drafted):
-        return Verdict.OK, f"speculation: {sum(count or 0 for count in drafted):,.0f} drafts since start"
+        unit = "draft tokens" if all(_drafts(engine) is None for engine in speculating) else "drafts"
+        return Verdict.OK, f"speculation: {sum(count or 0 for count in drafted):,.0f} {unit} since start"
     if all(engine.num_speculative_tokens is None for engine in speculating) and _has_generated(speculating):
         # Before 0.8.5 the counters stand on the page whether or not speculation is configured.
         return Verdict.NOT_SPEC_DECODE, "draft counters stay 0 while tokens are generated"
@@ -96,6 +97,10 @@ def drafted_so_far(engine: EngineReading) -> float | None:
     counts = engine.counts.speculation
     assert counts is not None
     return counts.num_drafts if counts.num_drafts is not None else counts.num_draft_tokens
+
+
+def _drafts(engine: EngineReading) -> float | None:
+    return engine.counts.speculation.num_drafts if engine.counts.speculation is not None else None
 
 
 def _has_generated(engines: Sequence[EngineReading]) -> bool:

@@ -1,0 +1,184 @@
+"""Intervals from two pages of one life. It owns covered seconds, flags and gauges over time, not when lives begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from monitor.dialects import llamacpp, sglang, vllm_v0, vllm_v1
+from monitor.dialects.read import torn_slack
+from monitor.dialects.trust import contradiction, flags_of
+from monitor.intervals.differences import subtract
+from monitor.intervals.track import Seen
+from monitor.model.counts import Counts, Gauges
+from monitor.model.interval import GaugeSpan, Interval
+from monitor.model.life import Head, Life
+from monitor.model.reading import Flag
+
+#: An interval longer than this many scrapes is a gap: counts are kept, no rates are drawn (DESIGN §2).
+GAP_SCRAPES = 3.0
+#: Shortest covered time of a life's first interval (seconds), where clocks of two machines disagree.
+_MIN_COVERED_SECONDS = 1.0
+#: Engines that print a series only from its first observation on.
+_LAZY = frozenset({vllm_v0.DIALECT, sglang.DIALECT, llamacpp.DIALECT})
+#: What a page says of its samples holds for intervals that end with it; the other flags are about totals.
+_INHERITED = frozenset({Flag.DUPLICATE_SERIES, Flag.QUANTIZED_COUNTERS, Flag.BAD_SAMPLE})
+_ROUNDING_RATIO = 1e-5
+#: Wall and monotonic clock may differ by this much (seconds) before the wall clock counts as set.
+CLOCK_STEP_SECONDS = 1.0
+#: Numbers that are worked out from averages on V0 and may fall by themselves.
+_ESTIMATED = frozenset({"num_drafts", "num_draft_tokens", "num_accepted_tokens"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An interval and the numbers that fell in it without a restart."""
+
+    interval: Interval | None
+    fallen: tuple[str, ...] = ()
+
+
+def cut_between(
+    life: Life, head: Head, gauges: Gauges | None, seen: Seen, *, scrape_seconds: float | None
+) -> Cut:
+    """The interval from a life's head to a page of the same life."""
+    elapsed = seen.moment.seconds_since(head.at, head.monotonic, head.boot_id)
+    if elapsed <= 0:
+        return Cut(None)  # clocks cannot tell how long: the next page will count it
+    difference = subtract(seen.engine.counts, head.counts, lazy=seen.dialect in _LAZY)
+    counts = _believable(_without_moved_setting(difference.counts, head.counts, seen), seen)
+    fallen = [name for name in difference.fallen if not (seen.dialect == vllm_v0.DIALECT and name in _ESTIMATED)]
+    interval = _interval(life, head, seen, counts, elapsed, elapsed)
+    interval = replace(
+        interval,
+        is_gap=scrape_seconds is not None and elapsed > GAP_SCRAPES * scrape_seconds,
+        gauges=_over_time(gauges, seen.engine.gauges),
+        gauges_seconds=elapsed,
+    )
+    if interval.is_gap:
+        interval = replace(interval, gauges=GaugeSpan(), gauges_seconds=0.0)
+    return Cut(interval, tuple(fallen))
+
+
+def cut_from_zero(
+    life: Life, head: Head, seen: Seen, *, scrape_seconds: float | None, wall_is_known: bool, after_reset: bool
+) -> Cut:
+    """The first interval of a life born after `head`: all that the page counts happened since.
+
+    `after_reset` says that another life ended in the interval, whose last counts nobody saw.
+    """
+    elapsed = seen.moment.seconds_since(head.at, head.monotonic, head.boot_id)
+    if elapsed <= 0:
+        return Cut(None)
+    born = seen.starts.latest
+    covered = elapsed
+    if born is not None and wall_is_known:
+        covered = min(elapsed, max(_MIN_COVERED_SECONDS, seen.moment.at.timestamp() - born))
+    interval = _interval(life, head, seen, seen.engine.counts, elapsed, covered)
+    is_gap = scrape_seconds is not None and elapsed > GAP_SCRAPES * scrape_seconds
+    return Cut(replace(interval, partial=after_reset, is_gap=is_gap))
+
+
+def _interval(life: Life, head: Head, seen: Seen, counts: Counts, elapsed: float, covered: float) -> Interval:
+    speculation, traffic, latency = counts.speculation, counts.traffic, counts.latency
+    return Interval(
+        life=life.id,
+        server=life.server,
+        start=_start(head, seen, elapsed),
+        end=seen.moment.at,
+        elapsed_seconds=elapsed,
+        speculation=speculation,
+        speculation_seconds=covered if speculation is not None else 0.0,
+        traffic=traffic,
+        traffic_seconds=covered if traffic is not None else 0.0,
+        latency=latency,
+        latency_seconds=covered if latency is not None else 0.0,
+        flags=_flags(counts, seen),
+    )
+
+
+def _start(head: Head, seen: Seen, elapsed: float) -> datetime:
+    """When the interval began by the wall clock of its end: a clock that was set in between does not stretch it."""
+    by_wall = (seen.moment.at - head.at).total_seconds()
+    if abs(by_wall - elapsed) <= CLOCK_STEP_SECONDS:
+        return head.at
+    return seen.moment.at - timedelta(seconds=elapsed)
+
+
+def _without_moved_setting(counts: Counts, head: Counts, seen: Seen) -> Counts:
+    """Draft tokens that were worked out as steps x k hold only while k stands still (SGLang's adaptive mode)."""
+    now, before, grown = seen.engine.counts.speculation, head.speculation, counts.speculation
+    if seen.dialect != sglang.DIALECT or now is None or before is None or grown is None:
+        return counts
+    per_step = (now.num_draft_tokens, now.num_drafts), (before.num_draft_tokens, before.num_drafts)
+    if all(tokens is not None and drafts is not None for tokens, drafts in per_step) and (
+        (now.num_draft_tokens or 0) * (before.num_drafts or 0) == (before.num_draft_tokens or 0) * (now.num_drafts or 0)
+    ):
+        return counts
+    return replace(counts, speculation=replace(grown, num_draft_tokens=None))
+
+
+def _believable(counts: Counts, seen: Seen) -> Counts:
+    """V0's counts are worked out from averages that lag by a few seconds: what came out impossible is left out."""
+    grown = counts.speculation
+    if seen.dialect != vllm_v0.DIALECT or grown is None:
+        return counts
+    drafted, accepted = grown.num_draft_tokens, grown.num_accepted_tokens
+    is_possible = drafted is not None and accepted is not None and accepted <= drafted
+    return counts if is_possible else replace(counts, speculation=None)
+
+
+def _flags(counts: Counts, seen: Seen) -> frozenset[Flag]:
+    flags = set(seen.flags & _INHERITED)
+    speculation = counts.speculation
+    if speculation is None or seen.dialect == vllm_v0.DIALECT:
+        return frozenset(flags)
+    positions = seen.engine.num_speculative_tokens
+    slack = 2 * torn_slack(seen.engine, seen.starts.process is not None) + _rounding(seen)
+    flags |= flags_of(speculation, positions, slack)
+    generated = counts.traffic.generation_tokens if counts.traffic is not None else None
+    limit = positions if _shows_all_positions(seen) else None
+    if contradiction(speculation, positions=limit, generation_tokens=generated, slack=slack) is not None:
+        flags.add(Flag.IDENTITIES_BROKEN)
+    return frozenset(flags)
+
+
+def _shows_all_positions(seen: Seen) -> bool:
+    """Whether the positions on the page are the setting: V1's Rust frontend prints one only once it was accepted."""
+    counts, positions = seen.engine.counts.speculation, seen.engine.num_speculative_tokens
+    if seen.dialect != vllm_v1.DIALECT or counts is None or positions is None:
+        return False
+    drafts, drafted = counts.num_drafts, counts.num_draft_tokens
+    return drafts is None or drafted is None or drafted <= positions * drafts or Flag.IDENTITIES_BROKEN in seen.flags
+
+
+def _rounding(seen: Seen) -> float:
+    if Flag.QUANTIZED_COUNTERS not in seen.flags:
+        return 0.0
+    counts = seen.engine.counts
+    known = [counts.traffic.generation_tokens if counts.traffic is not None else None]
+    if counts.speculation is not None:
+        known += [counts.speculation.num_draft_tokens, counts.speculation.num_drafts]
+    return 2 * _ROUNDING_RATIO * max((value for value in known if value is not None), default=0.0)
+
+
+def _over_time(before: Gauges | None, now: Gauges) -> GaugeSpan:
+    """Means and maxima between two looks: the mean of both (a straight line between them is all that is known)."""
+    before = before or now
+
+    def mean(get: Callable[[Gauges], float | None]) -> float | None:
+        known = [value for value in (get(before), get(now)) if value is not None]
+        return sum(known) / len(known) if known else None
+
+    def most(get: Callable[[Gauges], float | None]) -> float | None:
+        return max((value for value in (get(before), get(now)) if value is not None), default=None)
+
+    return GaugeSpan(
+        running_mean=mean(lambda gauges: gauges.running),
+        running_max=most(lambda gauges: gauges.running),
+        waiting_mean=mean(lambda gauges: gauges.waiting),
+        waiting_max=most(lambda gauges: gauges.waiting),
+        kv_usage_mean=mean(lambda gauges: gauges.kv_usage),
+        kv_usage_max=most(lambda gauges: gauges.kv_usage),
+    )
