@@ -17,7 +17,8 @@ from monitor.cycle.history import History
 from monitor.cycle.settings import KnownSetting, SettingFinder
 from monitor.dialects import ServerReader
 from monitor.errors import ScrapeError, StoreError
-from monitor.intervals import Context, Moment, Step, Track, advance
+from monitor.intervals.server import advance
+from monitor.intervals.track import Context, Step, Track
 from monitor.model.life import LastReading
 from monitor.model.reading import Reading, Verdict
 from monitor.model.server import Server, ServerName
@@ -93,7 +94,7 @@ class Collector:
         reading = self._fetch(state, server)
         state.tried = True
         known = self._settings.of(server, reading)
-        step = advance(state.track, reading, self._moment(reading), self._context(known))
+        step = advance(state.track, reading, boot_id=self._boot_id, context=self._context(known))
         refined = replace(reading, verdict=step.verdict, reason=step.reason, state=step.state, flags=step.flags)
         readable = bool(refined.engines)
         if readable:
@@ -137,9 +138,6 @@ class Collector:
             answer.body, scraped_at=self._clock.now(), monotonic=self._clock.monotonic(), status=answer.status,
             content_type=answer.content_type or None, version=self._settings.version(server.name),
         )
-
-    def _moment(self, reading: Reading) -> Moment:
-        return Moment(reading.scraped_at, reading.monotonic, self._boot_id)
 
     def _context(self, known: KnownSetting | None) -> Context:
         if known is None:

@@ -1,0 +1,206 @@
+"""Commands that need neither configuration nor daemon: read, tune, launch render."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from monitor.cli.output import console, errors, interval, number, print_json, share
+from monitor.clock import SystemClock
+from monitor.errors import ConfigError, MonitorError, Problem, ScrapeError
+from monitor.intervals.pages import PageInput, read_pages
+from monitor.launch import render_json
+from monitor.scrape.client import ACCEPT_PAGE, ServerClient
+from monitor.scrape.watchdog import Watchdog
+from monitor.tuning import serve, tune_json
+
+_FETCH_SECONDS = 10.0
+_WORDS = {
+    "ok": "It speculates and its counters can be read.",
+    "spec_decode_no_drafts_yet": "It is set up to speculate but has drafted nothing yet: acceptance is unknown, not 0.",
+    "not_spec_decode": "It serves without speculative decoding.",
+    "no_engine_metrics": "The page has no metrics of an inference engine.",
+    "no_samples_yet": "The page names the metrics but has no values yet.",
+    "scrape_error": "The page could not be had or is not a metrics page.",
+    "starting": "The server is still starting.",
+    "reset_detected": "The server was restarted between the pages; what it did before that is lost to the second one.",
+    "counter_glitch": "A counter went back a little without a restart: that interval is left out for it.",
+    "inconsistent_endpoint": "The pages come from several processes in turn: their differences mean nothing.",
+    "needs_probe": "Work is queued or running but nothing moved: only a generated token can tell whether it hangs.",
+}
+
+
+def read(
+    sources: Annotated[list[str], typer.Argument(help="Files or URLs of metrics pages, oldest first.")],
+    elapsed: Annotated[list[float] | None, typer.Option(help="Seconds between pages, one a gap.")] = None,
+    scraped_at: Annotated[list[float] | None, typer.Option(help="Unix time of each page.")] = None,
+    status: Annotated[int | None, typer.Option(help="HTTP status of the (last) page in a file.")] = None,
+    content_type: Annotated[str | None, typer.Option(help="Content type of the pages in files.")] = None,
+    between: Annotated[float, typer.Option(help="A URL is read twice, so many seconds apart; 0 reads it once.")] = 5.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """What a server's metrics page says: acceptance, length, setting, and whether anything is odd."""
+    urls = [source for source in sources if source.startswith(("http://", "https://"))]
+    if urls and len(urls) != len(sources):
+        raise ConfigError([Problem("SOURCES", "files and URLs together", "either files or URLs")])
+    if len(urls) > 1:
+        raise ConfigError([Problem("SOURCES", f"{len(urls)} URLs", "one URL at a time")])
+    if urls:
+        pages, elapsed, scraped_at = _fetch(urls[0], between)
+    else:
+        pages = [PageInput(_file(Path(source)), content_type, 200) for source in sources]
+        if status is not None:
+            pages[-1] = PageInput(pages[-1].body, content_type, status)
+    try:
+        answer = read_pages(pages, elapsed=elapsed or [], scraped_at=scraped_at or [])
+    except ValueError as error:
+        raise ConfigError([Problem("--elapsed, --scraped-at", str(error), "times that fit the pages")]) from error
+    if as_json:
+        print_json(answer)
+    else:
+        _print(sources[-1], answer)
+
+
+def _file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError([Problem(str(path), error.strerror or "unreadable", "a readable file or a URL")]) from error
+
+
+def _fetch(url: str, between: float) -> tuple[list[PageInput], list[float], list[float]]:
+    """One page, or two `between` seconds apart. A base URL is completed with /metrics."""
+    clock = SystemClock()
+    where = url if "/metrics" in url else url.rstrip("/") + "/metrics"
+    dog = Watchdog(clock)
+    dog.start()
+    client = ServerClient(dog, size_limit=64 * 1024**2)
+    pages: list[PageInput] = []
+    moments: list[float] = []
+    stamps: list[float] = []
+    try:
+        for index in range(2 if between > 0 else 1):
+            if index:
+                errors.print(f"waiting {between:g} s for a second page …", style="dim")
+                clock.sleep(between)
+            answer = client.get(where, deadline_seconds=_FETCH_SECONDS, accept=ACCEPT_PAGE)
+            pages.append(PageInput(answer.body, answer.content_type, answer.status))
+            moments.append(clock.monotonic())
+            stamps.append(clock.now().timestamp())
+            if answer.status != 200:
+                break
+    except ScrapeError as error:
+        if not pages:
+            raise MonitorError(str(error)) from error
+    finally:
+        client.close()
+        dog.stop()
+    return pages, [later - earlier for earlier, later in pairwise(moments)], stamps
+
+
+def _print(source: str, answer: dict[str, Any]) -> None:
+    verdict = answer["verdict"]
+    console.print(source, style="bold", markup=False)
+    console.print(f"  {_WORDS.get(verdict, verdict)}", style="green" if verdict == "ok" else "yellow", markup=False)
+    console.print(f"  ({verdict}: {answer['reason']}; dialect {answer['dialect']})", style="dim", markup=False)
+    if answer.get("state"):
+        console.print(f"  State: {answer['state']}", markup=False)
+    if answer["flags"]:
+        console.print(f"  Doubts: {', '.join(answer['flags'])}", style="yellow", markup=False)
+    for model in answer["models"]:
+        _print_model(model)
+
+
+def _print_model(model: dict[str, Any]) -> None:
+    tokens = model["num_speculative_tokens"]
+    console.print()
+    engines = f", {len(model['engines'])} engines" if len(model["engines"]) > 1 else ""
+    console.print(f"  model {model['model']}{engines}", style="bold", markup=False)
+    lines = [f"num_speculative_tokens   {'not shown by the page' if tokens is None else tokens}"]
+    lines.append(f"running / waiting        {number(model['running'], 0)} / {number(model['waiting'], 0)}")
+    lines.append(f"KV cache (fullest)       {share(model['kv_usage_max'])}")
+    for title, reading in (("between the pages", model["interval"]), ("since its start", model["lifetime"])):
+        if reading is None:
+            continue
+        lines.append(f"{title}:" + (" (partly hidden by a restart)" if reading.get("partial") else ""))
+        lines.append(f"  acceptance rate        {share(reading['acceptance_rate'])}  (accepted / draft tokens)")
+        lines.append(f"  acceptance length      {number(reading['acceptance_length'])}  (tokens a draft)")
+        positions = reading["acceptance_rate_per_position"] or []
+        lines.append(f"  per position           {' '.join(share(rate) for rate in positions) or '–'}")
+        lines.append(f"  drafts                 {number(reading['num_drafts'], 0)}")
+        lines.append(f"  generated tokens       {number(reading['generation_tokens'], 0)}")
+        if reading["generation_tokens_per_second"] is not None:
+            lines.append(f"  tokens per second      {number(reading['generation_tokens_per_second'], 1)}")
+    for line in lines:
+        console.print(f"    {line}", markup=False)
+
+
+def tune(
+    observed: Annotated[Path | None, typer.Argument(help="JSON file of what a server showed.")] = None,
+    stdin: Annotated[bool, typer.Option("--stdin", help="One JSON object a line in, one out, until the end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Which num_speculative_tokens serves most, from observed acceptance and step times; with reason and forecast."""
+    if stdin:
+        serve(sys.stdin, _write_line)
+        return
+    if observed is None:
+        raise ConfigError([Problem("OBSERVED", "nothing", "a JSON file, or --stdin")])
+    try:
+        given = json.loads(_file(observed))
+    except ValueError as error:
+        raise ConfigError([Problem(str(observed), str(error), "one JSON object")]) from error
+    answer = tune_json(given)
+    if as_json or "error" in answer:
+        print_json(answer)
+    else:
+        _print_advice(answer)
+    if "error" in answer:
+        raise typer.Exit(2)
+
+
+def _write_line(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+def _print_advice(answer: dict[str, Any]) -> None:
+    console.print(f"{answer['action']}: num_speculative_tokens {answer['num_speculative_tokens']}", style="bold")
+    console.print(f"  {answer['reason']}", markup=False)
+    if answer["gain"] is not None:
+        gain = interval(answer["gain"], answer["gain_low"], answer["gain_high"])
+        console.print(f"  predicted gain {gain}", markup=False)
+    rule = answer["threshold_rule"]
+    console.print(f"  70/50 rule: {rule['action']} ({rule['num_speculative_tokens']})", markup=False)
+
+
+launch = typer.Typer(help="Command lines of the engines.", no_args_is_help=True)
+
+
+@launch.command("render")
+def launch_render(
+    engine: Annotated[str, typer.Option(help="vllm, sglang or llamacpp.")],
+    version: Annotated[str, typer.Option(help="Its version, e.g. 0.32.0.")],
+    speculation: Annotated[str, typer.Option(help="Speculation settings as a JSON object.")],
+    target_args: Annotated[str, typer.Option(help="The server's other arguments, quoted as in a shell.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """The command line that one version of an engine wants for a speculation setting."""
+    code, answer = render_json(engine, version, speculation, target_args)
+    rendered: dict[str, Any] = answer
+    if as_json or "error" in answer:
+        print_json(answer)
+    else:
+        for name, value in rendered["env"].items():
+            console.print(f"{name}={value}", markup=False)
+        console.print(" ".join(shlex.quote(item) for item in rendered["argv"]), markup=False, soft_wrap=True)
+        for warning in rendered["warnings"]:
+            console.print(f"warning: {warning}", style="yellow", markup=False)
+    if code:
+        raise typer.Exit(code)
