@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from monitor.errors import LaunchError
+from monitor.launch.redact import redact_text
 from monitor.launch.render import render
 from monitor.launch.speculation import Speculation
 from monitor.model.server import Engine
@@ -18,7 +19,7 @@ def render_json(engine: str, version: str, speculation: str, target_args: str = 
     try:
         rendered = render(_engine(engine), version, _split(target_args), _speculation(speculation))
     except LaunchError as error:
-        return 2, {"error": str(error)}
+        return 2, {"error": redact_text(str(error))}
     return 0, {"argv": list(rendered.argv), "env": dict(rendered.env), "warnings": list(rendered.warnings)}
 
 
@@ -34,7 +35,7 @@ def _split(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise LaunchError(f"target arguments {text!r}: expected words as for a shell ({error})") from error
+        raise LaunchError(f"target arguments: expected words as for a shell ({error})") from error
 
 
 def _speculation(text: str) -> Speculation | None:

@@ -11,6 +11,7 @@ from monitor.errors import LaunchError
 from monitor.launch import llamacpp, llamacpp_flags, sglang, sglang_flags, vllm_flags, vllm_read
 from monitor.launch.argv import Flag, Found, Habits, Scan, is_flag, scan, without
 from monitor.launch.program import find_program
+from monitor.launch.redact import redact_text
 from monitor.launch.speculation import Speculation
 from monitor.launch.values import value_of
 from monitor.model.server import Engine
@@ -112,7 +113,7 @@ def parse_command(engine: Engine, argv: Sequence[str]) -> ParsedCommand:
         max_num_seqs=_whole(options, "max_num_seqs"),
         part_of=_part_of(options),
         options=MappingProxyType(options),
-        problems=tuple(problems),
+        problems=tuple(redact_text(problem) for problem in problems),
     )
 
 

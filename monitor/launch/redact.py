@@ -21,7 +21,6 @@ _LAST_WORDS = (
     "passwd",
     "passphrase",
     "credentials?",
-    "authorization",
 )
 _NAME = rf"(?:[A-Za-z0-9]+[-_.])*?(?:{'|'.join(_LAST_WORDS)})"
 _FLAG = re.compile(rf"--?{_NAME}", re.IGNORECASE)
@@ -36,7 +35,11 @@ _SHAPES = re.compile(
     r"|https://hooks\.slack\.com/[^\s\"'<>]+"
 )
 _URL_LOGIN = re.compile(r"(?<=://)[^\s/@\"']+(?=@)")
-_BEARER = re.compile(r"\b(bearer|basic)(\s+)(?!<secret>)[\w.~+/=-]{6,}", re.IGNORECASE)
+#: `Authorization: Bearer x`, `authorization=x`, and a bearer token that stands alone.
+_BEARER = re.compile(
+    r"\b(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?|bearer\s+(?=[^\s\"']{6}))[^\s\"',;]+",
+    re.IGNORECASE,
+)
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
 #: `"api_key": "x"`, `api_key='x'`, `'api_key': ['x', 'y']`, `api_key=x`, `API_KEY: x`.
 _PAIR = re.compile(
@@ -72,8 +75,8 @@ def redact(argv: Sequence[str]) -> tuple[str, ...]:
 def redact_text(text: str) -> str:
     """`text` (a log line, a page, an error) with every secret that can be recognised replaced by `<secret>`."""
     text = _FLAG_IN_TEXT.sub(rf"\1\2{HIDDEN}", text)
+    text = _BEARER.sub(rf"\1{HIDDEN}", text)
     text = _PAIR.sub(_hide_pair, text)
-    text = _BEARER.sub(rf"\1\2{HIDDEN}", text)
     text = _URL_LOGIN.sub(HIDDEN, text)
     return _SHAPES.sub(HIDDEN, text)
 

@@ -12,7 +12,7 @@ from monitor.launch.argv import without
 from monitor.launch.outcome import Finding, Rendered, SpeculationFlags, Target, raise_fatal
 from monitor.launch.parse import ParsedCommand, grammar_of, parse_command, scan_arguments
 from monitor.launch.speculation import Speculation
-from monitor.launch.versions import Version, bound, parse_version
+from monitor.launch.versions import NAMES, Version, bound, parse_version
 from monitor.model.server import Engine
 
 
@@ -48,7 +48,8 @@ def render(
     """
     grammar_of(engine)
     release = parse_version(engine, version)
-    findings = list(_check_release(engine, release))
+    findings = _check_release(engine, release)
+    raise_fatal(findings)
     command = parse_command(engine, base_argv)
     argv, more = _base(engine, release, base_argv)
     findings += more
@@ -69,7 +70,7 @@ def render(
 
 
 def _check_release(engine: Engine, version: Version) -> list[Finding]:
-    dialect, name = DIALECTS[engine], engine.value
+    dialect, name = DIALECTS[engine], NAMES[engine]
     if version.release < bound(dialect.oldest):
         text = f"{name} {version} is older than {dialect.oldest}, the oldest whose flags are known"
         return [Finding(text, is_fatal=dialect.refuses_older)]

@@ -13,6 +13,8 @@ from monitor.model.server import Engine
 _RELEASE = re.compile(r"v?(\d+(?:\.\d+){1,3})((?:a|b|rc)\d+)?(?:\.post\d+)?(\.dev\d+)?(?:\+[\w.]+)?")
 #: llama.cpp counts builds: `b11434`, `11434`, `b11434-1a2b3c4`, `11434.0.0` (PyPI), `version: 11434 (1a2b3c4)`.
 _BUILD = re.compile(r"(?:version: |build: )?b?(\d{3,6})(?:\.0\.0)?(?:[-+ (].*)?")
+#: The engines by the names people use.
+NAMES = {Engine.VLLM: "vLLM", Engine.SGLANG: "SGLang", Engine.LLAMACPP: "llama-server"}
 _SHAPES = {
     Engine.VLLM: (_RELEASE, "a release such as 0.8.5.post1"),
     Engine.SGLANG: (_RELEASE, "a release such as 0.5.23"),
@@ -22,7 +24,7 @@ _SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of an engine: the text it was read from and the numbers that ranges compare.
+    """A version of an engine: the text people know it by and the numbers that ranges compare.
 
     `release` holds one number for llama.cpp (the build) and at least three otherwise. `is_development` is True for
     pre-releases and builds between releases, whose abilities may differ from the release they are named for.
@@ -46,7 +48,7 @@ def parse_version(engine: Engine, text: str) -> Version:
     shape, expected = _SHAPES[engine]
     found = shape.fullmatch(text.strip())
     if found is None:
-        raise LaunchError(f"version {text!r} of {engine.value}: expected {expected}")
+        raise LaunchError(f"version {text!r} of {NAMES[engine]}: expected {expected}")
     numbers = tuple(int(part) for part in found[1].split("."))
     if engine is Engine.LLAMACPP:
         return Version(f"b{numbers[0]}", numbers)
@@ -77,10 +79,10 @@ class Span:
         return self.last is not None and version.release[: len(bound(self.last))] > bound(self.last)
 
     def __str__(self) -> str:
-        if self.first is None or self.last is None:
-            return f"{self.first or self.last or 'every version'}{' and newer' if self.first else ''}" + (
-                " and older" if self.last else ""
-            )
+        if self.last is None:
+            return "every version" if self.first is None else f"{self.first} or newer"
+        if self.first is None:
+            return f"{self.last} or older"
         return self.first if self.first == self.last else f"{self.first}–{self.last}"
 
 
@@ -89,7 +91,7 @@ EVERY = Span()
 
 
 def spans_text(*spans: Span | None) -> str:
-    """Several ranges in words, e.g. `0.4.1–0.9.2 and 0.15.0 and newer`; `no version` where there is none."""
+    """Several ranges in words, e.g. `0.4.1–0.9.2, 0.15.0 or newer`; `no version` where there is none."""
     known = sorted((span for span in spans if span is not None), key=lambda span: bound(span.first or "0"))
     merged: list[Span] = []
     for span in known:
@@ -100,7 +102,7 @@ def spans_text(*spans: Span | None) -> str:
             merged[-1] = Span(merged[-1].first, last)
         else:
             merged.append(span)
-    return "; ".join(str(span) for span in merged) or "no version"
+    return ", ".join(str(span) for span in merged) or "no version"
 
 
 def _next(numbers: tuple[int, ...]) -> tuple[int, ...]:

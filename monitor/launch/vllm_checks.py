@@ -13,13 +13,13 @@ from monitor.launch import vllm_methods
 from monitor.launch.outcome import Finding, Target, fatal
 from monitor.launch.speculation import Speculation, canonical_method
 from monitor.launch.versions import Version, bound, spans_text
-from monitor.launch.vllm_flags import FIRST_WITH_SPECULATION
 from monitor.launch.vllm_keys import (
     BY_NAME,
     CHOICES,
     IGNORES_UNKNOWN_KEYS,
     MISTAKEN_KEYS,
     SCHEDULE_METHODS,
+    SCHEDULES_OFF_WITH_DATA_PARALLEL,
     Key,
 )
 from monitor.launch.vllm_methods import Draft, Generation, Method
@@ -47,9 +47,6 @@ class Case:
 
 def check(case: Case) -> Iterator[Finding]:
     """Everything to say of `case`, except of its JSON keys (`check_keys`)."""
-    if case.version.release < bound(FIRST_WITH_SPECULATION):
-        yield fatal(f"{case.release} has no speculation; it begins with {FIRST_WITH_SPECULATION}")
-        return
     for part in (check_method, check_draft, check_count, check_lookup, check_parallel, check_vocabulary):
         yield from part(case)
     yield from check_schedule(case)
@@ -126,7 +123,9 @@ def check_parallel(case: Case) -> Iterator[Finding]:
     elif size is not None and size not in (1, target):
         yield fatal(f"draft_tensor_parallel_size {size}: expected 1 or the target's tensor parallel size ({target})")
     if name == "eagle" and case.generation is Generation.V0 and (size or target) > 1:
-        yield Finding("method eagle on engine V0 does not run in parallel: set draft_tensor_parallel_size to 1")
+        # NotImplementedError in `spec_decode/spec_decode_worker.py` of 0.8.5 and 0.9.2; not given is the target's.
+        found = size or f"none beside a target on {target} GPUs"
+        yield fatal(f"method eagle on engine V0 needs draft_tensor_parallel_size 1, found {found}")
 
 
 def check_vocabulary(case: Case) -> Iterator[Finding]:
@@ -160,7 +159,10 @@ def check_schedule(case: Case) -> Iterator[Finding]:
     elif max(count for _, _, count in schedule) > tokens:
         yield Finding(f"{key.name}: counts above num_speculative_tokens ({tokens}) are cut to it")
     if (case.target.data_parallel_size or 1) > 1:
-        yield Finding(f"{key.name}: vLLM turns schedules off with data parallelism")
+        if case.version in SCHEDULES_OFF_WITH_DATA_PARALLEL:
+            yield Finding(f"{key.name}: {case.release} turns schedules off with data parallelism")
+        else:
+            yield Finding(f"{key.name}: with data parallelism the ranks of {case.release} may deadlock")
     method = canonical_method(case.speculation.method)
     works = SCHEDULE_METHODS.get(method or "")
     if method is not None and (works is None or case.version not in works):
@@ -207,8 +209,10 @@ def check_keys(case: Case) -> Iterator[Finding]:
 
 def _check_key(case: Case, key: Key) -> Iterator[Finding]:
     if case.version not in key.accepted:
-        where = f"it works in {key.accepted}"
-        if case.version in IGNORES_UNKNOWN_KEYS:
+        where = "only engine V0 (up to 0.9.2) honoured it" if key.is_v0_only else f"it works in {key.accepted}"
+        if key.absent is not None and case.version.release > bound(key.absent):
+            yield Finding(f"key {key.name}: {key.absent} lacks it, {key.accepted.first} has it, between is not known")
+        elif case.version in IGNORES_UNKNOWN_KEYS:
             yield Finding(f"key {key.name}: {case.release} ignores it; {where}")
         else:
             yield fatal(f"key {key.name}: {case.release} refuses it; {where}")

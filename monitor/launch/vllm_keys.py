@@ -1,6 +1,7 @@
 """Keys of vLLM's `--speculative-config` as data, each with the releases that take it. Source: `SpeculativeConfig`.
 
-Read in 75 releases from 0.4.0 to 0.33.0, and once more in the installed 0.32.0.
+Read in 75 releases from 0.4.0 to 0.33.0; the fields were compared once more in 0.8.5, 0.9.2, 0.10.2, 0.11.0, 0.15.1,
+0.18.1, 0.21.0, 0.25.0, 0.28.0 and 0.32.0.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ class Key:
     method: str | None = None
     #: Whether only engine V0 (gone in 0.10.0) reads it; V1 accepts and ignores it.
     is_v0_only: bool = False
+    #: The last release read without it, where the first with it is not known: between the two it may be refused.
+    absent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +49,11 @@ _ALWAYS = (
 )
 _V0_ONLY = ("acceptance_method", "posterior_threshold", "posterior_alpha", "disable_mqa_scorer")
 _SUFFIX = ("max_tree_depth", "max_cached_requests", "max_spec_factor", "min_token_prob")
-#: Seen in some releases (the last in 0.8.2, the others in 0.32.0); their bounds were not looked up: passed on as given.
-_UNDATED = (
-    "moe_backend",
-    "attention_backend",
-    "kv_cache_dtype",
-    "index_share_for_mtp_iteration",
-    "disable_eagle_block_drop",
-    "use_local_argmax_reduction",
-    "draft_load_config",
-    "disable_logprobs",
-    "dspark_draft_topk",
-)
-
 KEYS: Final = (
     *(Key(name, Span("0.8.2")) for name in _ALWAYS),
     *(Key(name, Span("0.8.2", "0.9.2"), is_v0_only=True) for name in _V0_ONLY),
+    # Last read in 0.11.0, gone in 0.15.1; up to there a release without it ignores it anyway.
+    Key("disable_logprobs", Span("0.8.2", "0.15.1"), is_v0_only=True),
     # No module of engine V1 reads it, in any release: accepted and ignored up to 0.16.0, refused after.
     Key("disable_by_batch_size", Span("0.8.2", "0.16.0"), is_v0_only=True),
     Key("speculative_token_tree", Span("0.9.0", "0.20.2")),
@@ -77,7 +69,15 @@ KEYS: Final = (
     Key("num_speculative_tokens_per_batch_size", Span("0.24.0")),
     Key("use_heterogeneous_vocab", Span("0.25.0"), method="draft_model"),
     Key("enable_adaptive_verification", Span("0.28.0"), method="dspark"),
-    *(Key(name, Span()) for name in _UNDATED),
+    # Not dated to the release: the last one read without the key stands as `absent`.
+    Key("use_local_argmax_reduction", Span("0.18.1"), absent="0.15.1"),
+    Key("draft_load_config", Span("0.18.1"), absent="0.15.1"),
+    Key("moe_backend", Span("0.21.0"), absent="0.18.1"),
+    Key("attention_backend", Span("0.21.0"), absent="0.18.1"),
+    Key("kv_cache_dtype", Span("0.28.0"), absent="0.25.0"),
+    Key("dspark_draft_topk", Span("0.28.0"), method="dspark", absent="0.25.0"),
+    Key("index_share_for_mtp_iteration", Span("0.32.0"), method="mtp", absent="0.28.0"),
+    Key("disable_eagle_block_drop", Span("0.32.0"), absent="0.28.0"),
 )
 BY_NAME: Final = {key.name: key for key in KEYS}
 
@@ -101,6 +101,9 @@ MISTAKEN_KEYS: Final = {
     "ngram_prompt_lookup_min": "prompt_lookup_min",
 }
 
+#: With data parallelism ranks may draft different counts and wait for each other for ever; from here on (0.25.0 does
+#: not, 0.28.0 does) the engine turns schedules off with a warning.
+SCHEDULES_OFF_WITH_DATA_PARALLEL: Final = Span("0.28.0")
 #: Methods whose count may follow a schedule on model runner V1; with others it is turned off with a warning.
 SCHEDULE_METHODS: Final = {
     "ngram": Span("0.24.0"),

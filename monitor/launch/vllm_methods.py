@@ -77,11 +77,12 @@ METHODS: Final = (
 )
 BY_NAME: Final = {method.name: method for method in METHODS}
 
-#: The one name for every MTP head; before it, releases with the JSON form know DeepSeek's by its own name.
+#: The one name for every MTP head. Before it DeepSeek's name stands for all: the engine takes the kind from the
+#: target's configuration whatever name is given (`SpeculativeConfig.__post_init__` of 0.8.5, 0.9.2 and 0.10.2).
 GENERIC_MTP: Final = Span("0.11.0")
 OLD_MTP_NAME: Final = "deepseek_mtp"
 #: Here a count alone, without method and model, means the target's own MTP head (DeepSeek).
-NAMELESS_MTP: Final = Span("0.7.3", "0.9.2")
+NAMELESS_MTP: Final = Span("0.7.3", "0.10.2")
 
 #: 0.8.x runs every method on V0 unless VLLM_USE_V1=1; 0.9.x runs these on V1, but only when `method` names them.
 BOTH_ENGINES: Final = Span("0.8.0", "0.9.2")

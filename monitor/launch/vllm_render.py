@@ -9,9 +9,9 @@ from monitor.launch import vllm_checks, vllm_methods
 from monitor.launch.outcome import Finding, SpeculationFlags, Target, fatal
 from monitor.launch.speculation import Speculation, canonical_method, compact
 from monitor.launch.values import items_for
-from monitor.launch.versions import Version
+from monitor.launch.versions import Version, bound
 from monitor.launch.vllm_checks import Case
-from monitor.launch.vllm_flags import NEEDS_V2_BLOCK_MANAGER, OLD_FLAGS, USES_OLD_FLAGS
+from monitor.launch.vllm_flags import FIRST_WITH_SPECULATION, NEEDS_V2_BLOCK_MANAGER, OLD_FLAGS, USES_OLD_FLAGS
 from monitor.launch.vllm_methods import Draft, Generation
 
 _CONFIG_FLAG = "--speculative-config"
@@ -20,6 +20,9 @@ _V2_FLAG = "--use-v2-block-manager"
 
 def write_speculation(version: Version, speculation: Speculation, target: Target) -> SpeculationFlags:
     """The flags for `speculation` in release `version`, with every finding; nothing is raised here."""
+    if version.release < bound(FIRST_WITH_SPECULATION):
+        text = f"vLLM {version} has no speculation; it begins with {FIRST_WITH_SPECULATION}"
+        return SpeculationFlags(findings=(fatal(text),))
     env, generation = _engine(version, speculation, target.environment)
     case = Case(version, speculation, target, generation)
     findings = [*vllm_checks.check(case), *_engine_findings(case, env)]
@@ -92,9 +95,7 @@ def _config_flag(case: Case) -> tuple[tuple[str, ...], list[Finding]]:
     speculation, findings = _without_needless_model(case), []
     name = speculation.method
     if canonical_method(name) == "mtp":
-        written = "mtp" if case.version in vllm_methods.GENERIC_MTP else name
-        if written == "mtp" and case.version not in vllm_methods.GENERIC_MTP:
-            written = vllm_methods.OLD_MTP_NAME
+        written = "mtp" if case.version in vllm_methods.GENERIC_MTP else vllm_methods.OLD_MTP_NAME
         if written != name:
             findings.append(Finding(f"method {name}: {case.release} calls it {written}"))
         speculation = replace(speculation, method=written)
