@@ -11,7 +11,7 @@ from typing import Any, Literal
 from alembic import context
 from alembic.autogenerate.api import AutogenContext
 
-from monitor.store.columns import Moment, Nested, Word
+from monitor.store.columns import Moment, Nested, PlainText, Word
 from monitor.store.tables import Base
 
 
@@ -19,7 +19,7 @@ def render_item(kind: str, item: Any, autogen_context: AutogenContext) -> str | 
     """Column types as the plain types they are in the database: a revision must not change with our code."""
     if kind == "type" and isinstance(item, Moment):
         return "MOMENT"
-    if kind == "type" and isinstance(item, (Word, Nested)):
+    if kind == "type" and isinstance(item, (PlainText, Word, Nested)):
         return "sa.Text()"
     return False
 

@@ -35,6 +35,7 @@ def upgrade() -> None:
         sa.Column("clear_since", MOMENT, nullable=True),
         sa.Column("incident", sa.Text(), nullable=False),
         sa.Column("refired", sa.Integer(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("fingerprint", "active_since", name=op.f("pk_alerts")),
     )
     with op.batch_alter_table("alerts", schema=None) as batch_op:
@@ -48,6 +49,7 @@ def upgrade() -> None:
         sa.Column("what", sa.Text(), nullable=False),
         sa.Column("subject", sa.Text(), nullable=False),
         sa.Column("sentence", sa.Text(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_audit")),
     )
     with op.batch_alter_table("audit", schema=None) as batch_op:
@@ -64,6 +66,7 @@ def upgrade() -> None:
         sa.Column("num_drafts", sa.Double(), nullable=False),
         sa.Column("updated_at", MOMENT, nullable=False),
         sa.Column("windows", sa.Integer(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("server", "key", name=op.f("pk_baselines")),
     )
     op.create_table(
@@ -75,6 +78,7 @@ def upgrade() -> None:
         sa.Column("asked_at", MOMENT, nullable=False),
         sa.Column("done_at", MOMENT, nullable=True),
         sa.Column("outcome", sa.Text(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_commands")),
     )
     with op.batch_alter_table("commands", schema=None) as batch_op:
@@ -102,6 +106,7 @@ def upgrade() -> None:
         sa.Column("window_seconds", sa.Double(), nullable=False),
         sa.Column("threshold", sa.Text(), nullable=True),
         sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_decisions")),
     )
     with op.batch_alter_table("decisions", schema=None) as batch_op:
@@ -115,6 +120,7 @@ def upgrade() -> None:
         sa.Column("at", MOMENT, nullable=False),
         sa.Column("what", sa.Text(), nullable=False),
         sa.Column("parts", sa.Text(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_evidence")),
     )
     with op.batch_alter_table("evidence", schema=None) as batch_op:
@@ -133,6 +139,7 @@ def upgrade() -> None:
         sa.Column("setting", sa.Text(), nullable=False),
         sa.Column("command_hash", sa.Text(), nullable=False),
         sa.Column("at", MOMENT, nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("server", name=op.f("pk_last_good")),
     )
     op.create_table(
@@ -158,6 +165,7 @@ def upgrade() -> None:
         sa.Column("process_start", sa.Double(), nullable=True),
         sa.Column("created", sa.Double(), nullable=True),
         sa.Column("ended", MOMENT, nullable=True),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_lives")),
         sa.UniqueConstraint("server", "id", name=op.f("uq_lives_server_id")),
     )
@@ -182,6 +190,7 @@ def upgrade() -> None:
         sa.Column("in_thread", sa.Boolean(), nullable=False),
         sa.Column("attachments", sa.Text(), nullable=False),
         sa.Column("simulated", sa.Boolean(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_notices")),
         sa.UniqueConstraint("dedupe_key", name=op.f("uq_notices_dedupe_key")),
         sa.UniqueConstraint("id", name=op.f("uq_notices_id")),
@@ -196,6 +205,7 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("since_at", MOMENT, nullable=False),
         sa.Column("until_at", MOMENT, nullable=True),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("scope", name=op.f("pk_pauses")),
     )
     op.create_table(
@@ -204,6 +214,7 @@ def upgrade() -> None:
         sa.Column("scraped_at", MOMENT, nullable=False),
         sa.Column("last_ok", MOMENT, nullable=True),
         sa.Column("reading", sa.Text(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("server", name=op.f("pk_readings")),
     )
     op.create_table(
@@ -218,6 +229,7 @@ def upgrade() -> None:
         sa.Column("sentence", sa.Text(), nullable=False),
         sa.Column("batch", sa.Double(), nullable=True),
         sa.Column("acceptance_length", sa.Double(), nullable=True),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_rejections")),
     )
     with op.batch_alter_table("rejections", schema=None) as batch_op:
@@ -232,6 +244,7 @@ def upgrade() -> None:
         sa.Column("headline", sa.Text(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
         sa.Column("files", sa.Text(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_reports")),
     )
     op.create_table(
@@ -241,6 +254,7 @@ def upgrade() -> None:
         sa.Column("at", MOMENT, nullable=False),
         sa.Column("why", sa.Text(), nullable=False),
         sa.Column("outcome", sa.Text(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_restarts")),
     )
     with op.batch_alter_table("restarts", schema=None) as batch_op:
@@ -260,6 +274,7 @@ def upgrade() -> None:
         sa.Column("outcome", sa.Text(), nullable=True),
         sa.Column("sentence", sa.Text(), nullable=False),
         sa.Column("measured", sa.Text(), nullable=True),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_rollouts")),
     )
     with op.batch_alter_table("rollouts", schema=None) as batch_op:
@@ -281,6 +296,7 @@ def upgrade() -> None:
         sa.Column("held_since", MOMENT, nullable=True),
         sa.Column("last_true", MOMENT, nullable=True),
         sa.Column("last_outcome", sa.Text(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("rule", "scope", name=op.f("pk_rule_timers")),
     )
     op.create_table(
@@ -291,6 +307,7 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("starts_at", MOMENT, nullable=False),
         sa.Column("ends_at", MOMENT, nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_silences")),
     )
     with op.batch_alter_table("silences", schema=None) as batch_op:
@@ -324,6 +341,7 @@ def upgrade() -> None:
         sa.Column("sentence", sa.Text(), nullable=False),
         sa.Column("measured", sa.Text(), nullable=True),
         sa.Column("history", sa.Text(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["rollout"], ["rollouts.id"], name=op.f("fk_changes_rollout_rollouts"), ondelete="CASCADE"
         ),
@@ -344,6 +362,7 @@ def upgrade() -> None:
         sa.Column("external_id", sa.Text(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("sent_at", MOMENT, nullable=True),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["notice"], ["notices.id"], name=op.f("fk_deliveries_notice_notices"), ondelete="CASCADE"
         ),
@@ -361,6 +380,7 @@ def upgrade() -> None:
         sa.Column("monotonic", sa.Double(), nullable=False),
         sa.Column("boot_id", sa.Text(), nullable=False),
         sa.Column("counts", sa.Text(), nullable=False),
+        sa.Column("more", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(["life"], ["lives.id"], name=op.f("fk_heads_life_lives"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("life", name=op.f("pk_heads")),
     )

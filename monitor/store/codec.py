@@ -21,8 +21,8 @@ from monitor.model.counts import Histogram
 Encode = Callable[[Any], Any]
 Decode = Callable[[Any], Any]
 
-#: Compact, and characters of all languages stay readable in the database.
-_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
+#: Compact, and ASCII: pages and log tails hold zero bytes and broken characters that a database would refuse as they are.
+_JSON = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 
 def dumps(kind: Any, value: Any) -> str:

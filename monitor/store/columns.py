@@ -19,6 +19,19 @@ _MICROSECOND = timedelta(microseconds=1)
 Number = BigInteger().with_variant(Integer, "sqlite")
 
 
+class PlainText(TypeDecorator[str]):
+    """Text that any database takes: zero bytes and halves of characters (from logs and error messages) are replaced."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """The text, with the replacement character where it has what UTF-8 or PostgreSQL cannot hold."""
+        if value is None or (value.isascii() and "\0" not in value):
+            return value
+        return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 class Moment(TypeDecorator[datetime]):
     """An aware moment: `timestamptz` on PostgreSQL, whole microseconds since 1970 on SQLite.
 

@@ -1,13 +1,15 @@
 """Values of the model in and out of one table: the statements that every repository needs. It owns no table.
 
-A table holds one class of values: each field has the mapped attribute of the same name, whose type converts both ways.
+A table holds one class of values: a field has the mapped attribute of its name, whose type converts both ways. Fields
+that have none yet lie together in the column `more`, as JSON.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
 from sqlalchemy import (
     ColumnElement,
@@ -25,7 +27,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.errors import StoreError
-from monitor.store.tables.base import Base
+from monitor.store.codec import codec, to_json
+from monitor.store.tables.base import Record
 
 Value = TypeVar("Value")
 
@@ -38,12 +41,14 @@ def new_rows(dialect: str, table: Any) -> Any:
 class Shape(Generic[Value]):
     """How values of one class lie in one table; made once, since making statements costs more than running them."""
 
-    def __init__(self, model: type[Value], row: type[Base]) -> None:
+    def __init__(self, model: type[Value], row: type[Record]) -> None:
         mapper = inspect(row)
+        names = [field.name for field in dataclasses.fields(model)]  # type: ignore[arg-type]
         self.model = model
         self.table: Table = mapper.local_table  # type: ignore[assignment]
-        self.names = tuple(field.name for field in dataclasses.fields(model))  # type: ignore[arg-type]
-        self.columns = tuple(mapper.attrs[name].columns[0] for name in self.names)
+        self.names = tuple(name for name in names if name in mapper.attrs)
+        self.columns = (*(mapper.attrs[name].columns[0] for name in self.names), self.table.c.more)
+        self._more = {name: codec(kind) for name, kind in get_type_hints(model).items() if name not in self.names}
         self.key = tuple(self.table.primary_key)
         self.select: Select[Any] = select(*self.columns)
         self.update = self._make_update()
@@ -51,11 +56,18 @@ class Shape(Generic[Value]):
 
     def values(self, value: Value) -> dict[str, Any]:
         """Column values of `value`."""
-        return {column.name: getattr(value, name) for name, column in zip(self.names, self.columns, strict=True)}
+        values = {column.name: getattr(value, name) for name, column in zip(self.names, self.columns, strict=False)}
+        more = {name: encode(getattr(value, name)) for name, (encode, _) in self._more.items()}
+        values["more"] = to_json(more) if more else None
+        return values
 
     def build(self, row: Sequence[Any]) -> Value:
-        """The value of a selected row."""
-        return self.model(**dict(zip(self.names, row, strict=True)))
+        """The value of a selected row; a field that the row lacks has its default."""
+        fields = dict(zip(self.names, row, strict=False))
+        if self._more and row[-1] is not None:
+            more = json.loads(row[-1])
+            fields |= {name: decode(more[name]) for name, (_, decode) in self._more.items() if name in more}
+        return self.model(**fields)
 
     def put(self, dialect: str) -> Insert:
         """Insert, or replace the row of that key."""
@@ -79,7 +91,7 @@ class Shape(Generic[Value]):
 _SHAPES: dict[tuple[Any, Any], Shape[Any]] = {}
 
 
-def shape(model: type[Value], row: type[Base]) -> Shape[Value]:
+def shape(model: type[Value], row: type[Record]) -> Shape[Value]:
     """The shape of `model` in the table of `row`, made at its first use."""
     known = _SHAPES.get((model, row))
     if known is None:
@@ -90,7 +102,7 @@ def shape(model: type[Value], row: type[Base]) -> Shape[Value]:
 class Records(Generic[Value]):
     """Values of one class in one transaction."""
 
-    def __init__(self, connection: Connection, model: type[Value], row: type[Base]) -> None:
+    def __init__(self, connection: Connection, model: type[Value], row: type[Record]) -> None:
         self._connection = connection
         self._shape: Shape[Value] = shape(model, row)
 
@@ -102,9 +114,10 @@ class Records(Generic[Value]):
 
     def insert_if_new(self, value: Value) -> bool:
         """Store a value unless a unique key of it is known; whether it was stored."""
-        insert = new_rows(self._connection.dialect.name, self._shape.table)
-        result = self._connection.execute(insert.on_conflict_do_nothing(), self._shape.values(value))
-        return result.rowcount > 0
+        insert = new_rows(self._connection.dialect.name, self._shape.table).on_conflict_do_nothing()
+        # Not by rowcount, which drivers need not know of an INSERT.
+        result = self._connection.execute(insert.returning(*self._shape.key), self._shape.values(value))
+        return result.first() is not None
 
     def put(self, values: Iterable[Value]) -> None:
         """Store values, each in place of the one with its key.

@@ -13,10 +13,10 @@ from monitor.model.life import Setting
 from monitor.model.rollout import ChangeId, ChangeState, Measured, Outcome, RolloutId, RolloutState
 from monitor.model.server import GroupName, ServerName
 from monitor.store.columns import Nested, Number
-from monitor.store.tables.base import Base
+from monitor.store.tables.base import Base, Record
 
 
-class DecisionRow(Base):
+class DecisionRow(Record):
     """One conclusion about one group."""
 
     __tablename__ = "decisions"
@@ -44,7 +44,7 @@ class DecisionRow(Base):
     note: Mapped[str]
 
 
-class RolloutRow(Base):
+class RolloutRow(Record):
     """One group, one new setting; the partial index allows one active a group."""
 
     __tablename__ = "rollouts"
@@ -73,7 +73,7 @@ class RolloutRow(Base):
     measured: Mapped[Measured | None] = mapped_column(Nested(Measured))
 
 
-class ChangeRow(Base):
+class ChangeRow(Record):
     """One server's part of a rollout."""
 
     __tablename__ = "changes"
@@ -118,7 +118,7 @@ class LeaseRow(Base):
     expires_at: Mapped[datetime]
 
 
-class RejectionRow(Base):
+class RejectionRow(Record):
     """A setting that was tried and lost."""
 
     __tablename__ = "rejections"
@@ -136,7 +136,7 @@ class RejectionRow(Base):
     acceptance_length: Mapped[float | None]
 
 
-class RestartRow(Base):
+class RestartRow(Record):
     """One start of a managed server by us."""
 
     __tablename__ = "restarts"
@@ -149,7 +149,7 @@ class RestartRow(Base):
     outcome: Mapped[str]
 
 
-class LastGoodRow(Base):
+class LastGoodRow(Record):
     """The last setting with which a server was seen serving."""
 
     __tablename__ = "last_good"
@@ -160,7 +160,7 @@ class LastGoodRow(Base):
     at: Mapped[datetime]
 
 
-class BaselineRow(Base):
+class BaselineRow(Record):
     """What is normal for a server at one setting and engine version."""
 
     __tablename__ = "baselines"

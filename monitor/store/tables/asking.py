@@ -10,10 +10,10 @@ from sqlalchemy.orm import Mapped, mapped_column
 from monitor.model.alert import Matcher, SilenceId
 from monitor.model.record import CommandKind
 from monitor.store.columns import Nested
-from monitor.store.tables.base import Base
+from monitor.store.tables.base import Record
 
 
-class PauseRow(Base):
+class PauseRow(Record):
     """Where no change may start."""
 
     __tablename__ = "pauses"
@@ -25,7 +25,7 @@ class PauseRow(Base):
     until: Mapped[datetime | None] = mapped_column("until_at")
 
 
-class SilenceRow(Base):
+class SilenceRow(Record):
     """Alerts that are not to be sent for a while."""
 
     __tablename__ = "silences"
@@ -39,7 +39,7 @@ class SilenceRow(Base):
     ends_at: Mapped[datetime]
 
 
-class CommandRow(Base):
+class CommandRow(Record):
     """A request of CLI, page or chat."""
 
     __tablename__ = "commands"
@@ -54,7 +54,7 @@ class CommandRow(Base):
     outcome: Mapped[str]
 
 
-class TimerRow(Base):
+class TimerRow(Record):
     """How long a rule's condition has held in one scope."""
 
     __tablename__ = "rule_timers"

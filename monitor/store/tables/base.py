@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import Boolean, Double, Integer, MetaData, Text
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy import Boolean, Double, Integer, MetaData
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeEngine
 
 from monitor.model.alert import AlertState, Fingerprint, Severity, SilenceId
@@ -16,7 +16,7 @@ from monitor.model.notice import DeliveryState, NoticeId, NoticeKind
 from monitor.model.record import CommandKind
 from monitor.model.rollout import ChangeId, ChangeState, Outcome, RolloutId, RolloutState
 from monitor.model.server import GroupName, ServerName
-from monitor.store.columns import Moment, Word
+from monitor.store.columns import Moment, PlainText, Word
 
 #: Names of constraints and indexes follow from their columns, so that a later migration can address each of them.
 NAMING = {
@@ -43,7 +43,7 @@ _WORDS = (
 )
 _ENUMS: dict[Any, TypeEngine[Any]] = {kind: Word(kind) for kind in _WORDS}
 _IDS = (str, Fingerprint, SilenceId, DecisionId, LifeId, NoticeId, ChangeId, RolloutId, GroupName, ServerName)
-_TEXTS: dict[Any, TypeEngine[Any]] = dict.fromkeys(_IDS, Text())
+_TEXTS: dict[Any, TypeEngine[Any]] = dict.fromkeys(_IDS, PlainText())
 
 
 class Base(DeclarativeBase):
@@ -58,3 +58,12 @@ class Base(DeclarativeBase):
         **_TEXTS,
         **_ENUMS,
     }
+
+
+class Record(Base):
+    """Base of tables that hold one class of the model, a row a value (`monitor/store/records.py`)."""
+
+    __abstract__ = True
+
+    #: JSON of the fields that have no column yet, so that adding a field with a default needs no migration.
+    more: Mapped[str | None] = mapped_column(sort_order=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, Text, UniqueConstraint
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from monitor.model.counts import Counts
@@ -13,10 +13,10 @@ from monitor.model.life import LifeId, Setting, SettingSource, StartEvidence
 from monitor.model.reading import Reading
 from monitor.model.server import ServerName
 from monitor.store.columns import Nested, Number
-from monitor.store.tables.base import Base
+from monitor.store.tables.base import Base, Record
 
 
-class LifeRow(Base):
+class LifeRow(Record):
     """One process life of one engine."""
 
     __tablename__ = "lives"
@@ -37,7 +37,7 @@ class LifeRow(Base):
     ended: Mapped[datetime | None]
 
 
-class HeadRow(Base):
+class HeadRow(Record):
     """A life's last cumulative counts."""
 
     __tablename__ = "heads"
@@ -123,10 +123,10 @@ class HistogramEdgesRow(Base):
     __tablename__ = "histogram_edges"
 
     number: Mapped[int] = mapped_column(Number, primary_key=True)
-    edges: Mapped[str] = mapped_column(Text, unique=True)
+    edges: Mapped[str] = mapped_column(unique=True)
 
 
-class ReadingRow(Base):
+class ReadingRow(Record):
     """The newest reading of a server."""
 
     __tablename__ = "readings"

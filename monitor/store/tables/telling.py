@@ -12,10 +12,10 @@ from monitor.model.alert import AlertState, Fingerprint, Severity
 from monitor.model.notice import DeliveryState, NoticeId, NoticeKind
 from monitor.model.server import ServerName
 from monitor.store.columns import Nested, Number
-from monitor.store.tables.base import Base
+from monitor.store.tables.base import Record
 
 
-class AlertRow(Base):
+class AlertRow(Record):
     """One incident of an alert: the same alert, begun again later, is another row."""
 
     __tablename__ = "alerts"
@@ -37,7 +37,7 @@ class AlertRow(Base):
     refired: Mapped[int]
 
 
-class NoticeRow(Base):
+class NoticeRow(Record):
     """One thing to tell; `number` is the order of queueing."""
 
     __tablename__ = "notices"
@@ -61,7 +61,7 @@ class NoticeRow(Base):
     simulated: Mapped[bool]
 
 
-class DeliveryRow(Base):
+class DeliveryRow(Record):
     """One notice on its way to one receiver."""
 
     __tablename__ = "deliveries"
@@ -77,7 +77,7 @@ class DeliveryRow(Base):
     sent_at: Mapped[datetime | None]
 
 
-class ReportRow(Base):
+class ReportRow(Record):
     """A weekly report as it was sent."""
 
     __tablename__ = "reports"
@@ -91,7 +91,7 @@ class ReportRow(Base):
     files: Mapped[tuple[str, ...]] = mapped_column(Nested(tuple[str, ...]))
 
 
-class EvidenceRow(Base):
+class EvidenceRow(Record):
     """What was seen when an incident began."""
 
     __tablename__ = "evidence"
@@ -104,7 +104,7 @@ class EvidenceRow(Base):
     parts: Mapped[Mapping[str, str]] = mapped_column(Nested(Mapping[str, str]))
 
 
-class AuditRow(Base):
+class AuditRow(Record):
     """One line of the audit trail."""
 
     __tablename__ = "audit"

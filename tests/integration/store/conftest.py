@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from monitor.store import Store, open_store
+from tests.fakes.memory_store import MemoryStore
+from tests.integration.postgres import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def upgraded(postgres_server: PostgresServer) -> str:
+    """A database with the newest schema, to be copied."""
+    name = postgres_server.new_database()
+    store = open_store(postgres_server.url(name))
+    store.upgrade()
+    store.close()
+    return name
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store of each kind. Leases of the PostgreSQL one go by `now`, as a test's clock needs it."""
+    if request.param == "memory":
+        yield MemoryStore()
+        return
+    if request.param == "sqlite":
+        opened = open_store(f"sqlite:///{tmp_path}/local.db")
+        opened.upgrade()
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        name = server.new_database(template=request.getfixturevalue("upgraded"))
+        opened = open_store(server.url(name), database_time=False)
+    yield opened
+    opened.close()
