@@ -1,0 +1,141 @@
+"""One turn of acting: advance rollouts, answer requests, restart what was proved stuck. It never waits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+
+from monitor.actions.events import EventKind
+from monitor.actions.executor import Executor
+from monitor.actions.orders import Orders
+from monitor.errors import ActionError
+from monitor.model.alert import Alert, AlertState
+from monitor.model.decision import Decision, DecisionState, Reason
+from monitor.model.record import AuditEntry, Command, CommandKind
+from monitor.model.server import Group, GroupName, ServerName
+from monitor.store import Store
+
+log = logging.getLogger(__name__)
+
+#: Name of the shipped alert that says an engine is stuck.
+STUCK_ALERT = "EngineStuck"
+
+
+class Counters(Protocol):
+    """What acting tells of itself."""
+
+    def change_ended(self, group: str, outcome: str) -> None:
+        """A change reached its end."""
+
+
+class Actor:
+    """Acts for this daemon's groups; called by one thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        executor: Executor,
+        orders: Orders,
+        groups: Mapping[GroupName, Group],
+        managed: Sequence[ServerName],
+        *,
+        make_report: Callable[[str], str],
+        counters: Counters,
+    ) -> None:
+        """`make_report` makes the weekly report now for its requester and says where it lies."""
+        self._store = store
+        self._executor = executor
+        self._orders = orders
+        self._groups = dict(groups)
+        self._managed = frozenset(managed)
+        self._make_report = make_report
+        self._counters = counters
+
+    def run(self, now: datetime) -> int:
+        """One turn; the number of things that happened. Raises StoreError where nothing can be written down."""
+        with self._store.read() as unit:
+            commands = unit.commands.pending()
+        for command in commands:
+            self._answer(command, now)
+        events = self._executor.tick(now)
+        for event in events:
+            log.info("rollout=%s event=%s server=%s: %s", event.rollout, event.kind.value, event.server, event.sentence)
+            if event.kind in (
+                EventKind.CHANGE_PROMOTED, EventKind.CHANGE_ROLLED_BACK, EventKind.CHANGE_ABANDONED
+            ):
+                self._counters.change_ended(event.group, event.kind.value.removeprefix("change_"))
+        return len(commands) + len(events)
+
+    def restart_stuck(self, alerts: Sequence[Alert], now: datetime) -> None:
+        """Restart each server whose engine is proved stuck, once an incident, where its group allows it."""
+        for alert in alerts:
+            server = ServerName(alert.labels.get("server", ""))
+            if alert.name != STUCK_ALERT or alert.state is not AlertState.FIRING or server not in self._managed:
+                continue
+            group = next((g for g in self._groups.values() if server in g.servers), None)
+            if group is None or not group.limits.restart_stuck:
+                continue
+            began = alert.fired_at or alert.active_since
+            incident = f"{alert.fingerprint}-{began:%Y%m%dT%H%M%S}"
+            why = alert.annotations.get("summary", "its engine is stuck")
+            try:
+                self._orders.restart(server, why, now, requested_by=f"alert {alert.name}",
+                                     reason=Reason.ENGINE_STUCK, incident=incident)
+            except ActionError as error:
+                level = logging.DEBUG if error.reason == "once_an_incident" else logging.INFO
+                log.log(level, "stuck server not restarted server=%s reason=%s: %s", server, error.reason, error)
+
+    def _answer(self, command: Command, now: datetime) -> None:
+        try:
+            outcome = self._obey(command, now)
+        except ActionError as error:
+            outcome = f"refused ({error.reason}): {error}"
+        log.info("request kind=%s subject=%s author=%s: %s", command.kind.value, command.subject, command.author,
+                 outcome)
+        with self._store.write() as unit:
+            unit.commands.finish(command.id, now, outcome)
+            unit.audit.add(
+                AuditEntry(now, command.author, f"command.{command.kind.value}", command.subject, outcome)
+            )
+
+    def _obey(self, command: Command, now: datetime) -> str:
+        if command.kind is CommandKind.REPORT:
+            return self._make_report(command.author)
+        if command.kind is CommandKind.ROLLBACK:
+            rollout, _ = self._orders.roll_back(self._group_of(command.subject), command.author, now)
+            return f"going back: rollout {rollout.id} to {rollout.current.describe()}"
+        decision = self._decision(command.subject)
+        if command.kind is CommandKind.REJECT:
+            return self._decline(decision, command.author)
+        rollout, _ = self._orders.begin(decision, command.author, now, by_operator=True)
+        return f"started rollout {rollout.id}: {rollout.current.describe()} -> {rollout.proposed.describe()}"
+
+    def _decision(self, subject: str) -> Decision:
+        with self._store.read() as unit:
+            decision = unit.decisions.get(subject)  # type: ignore[arg-type]
+        if decision is None:
+            raise ActionError(f"there is no decision {subject!r}", reason="unknown")
+        if decision.state in (DecisionState.SUPERSEDED, DecisionState.EXPIRED):
+            raise ActionError(f"decision {subject} is {decision.state.value}: look at the newest one", reason="stale")
+        return decision
+
+    def _decline(self, decision: Decision, author: str) -> str:
+        if decision.state is DecisionState.ACTED_ON:
+            raise ActionError(f"decision {decision.id} is being carried out: roll it back instead", reason="too_late")
+        with self._store.write() as unit:
+            unit.decisions.update(replace(decision, state=DecisionState.REJECTED, note=f"declined by {author}"))
+        return f"declined: {decision.id} is not asked for again for a day"
+
+    def _group_of(self, subject: str) -> GroupName:
+        """A group by its name, or by one of its rollouts."""
+        if subject in self._groups:
+            return GroupName(subject)
+        with self._store.read() as unit:
+            rollout = unit.rollouts.get(subject)  # type: ignore[arg-type]
+        if rollout is None:
+            known = ", ".join(self._groups)
+            raise ActionError(f"no group or rollout {subject!r}; groups: {known}", reason="unknown")
+        return rollout.group
