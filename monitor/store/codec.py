@@ -21,7 +21,7 @@ from monitor.model.counts import Histogram
 Encode = Callable[[Any], Any]
 Decode = Callable[[Any], Any]
 
-#: Compact, and ASCII: pages and log tails hold zero bytes and broken characters that a database would refuse as they are.
+#: Compact, and ASCII: pages and log tails hold zero bytes and broken characters that a database would refuse.
 _JSON = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 

@@ -7,9 +7,10 @@ The text is JSON with one-letter keys for what is there:
     p, o     histograms of prompt and output length
     t i x e q   histograms of time to first token, inter-token, per output token, end to end, queue
 
-A histogram is `[edges, total, count, [index, value, …]]`: `edges` is the number of its row in `histogram_edges` (edges
-are alike in every interval of a life and would be two thirds of the text), and the cumulative counts are given where
-they change, starting from 0. Whole numbers are written without a point; every number comes back exactly.
+A histogram is `[edges, total, count, first, value, …]`: `edges` is the number of its row in `histogram_edges` (edges are
+alike in every interval of a life and would be two thirds of the text); the cumulative counts are 0 before the bucket
+`first`, then the values, and go on as the last of them. Whole numbers are written without a point; every number comes
+back exactly.
 """
 
 from __future__ import annotations
@@ -106,9 +107,11 @@ class Unpacked:
         packed = self._tree.get(key)
         if packed is None:
             return None
-        number, total, count, changes = packed
+        number, total, count, first, *values = packed
         edges = self._edges_of(number)
-        return Histogram(edges, _spread(changes, len(edges)), float(total), float(count))
+        rest = len(edges) - first - len(values)
+        cumulative = (*(0.0,) * first, *map(float, values), *(float(values[-1]) if values else 0.0,) * rest)
+        return Histogram(edges, cumulative, float(total), float(count))
 
 
 def _short(value: float) -> float | int:
@@ -131,22 +134,12 @@ def _put_histogram(
 ) -> None:
     if histogram is None:
         return
-    changes: list[float | int] = []
-    last = 0.0
-    for index, value in enumerate(histogram.cumulative):
-        if value != last:
-            changes += (index, _short(float(value)))
-            last = value
+    values = histogram.cumulative
+    first, end = 0, len(values)
+    while first < end and values[first] == 0.0:
+        first += 1
+    while end > first + 1 and values[end - 1] == values[end - 2]:
+        end -= 1
     number = edges_number(histogram.edges)
-    tree[key] = (number, _short(float(histogram.total)), _short(float(histogram.count)), changes)
-
-
-def _spread(changes: list[float], length: int) -> tuple[float, ...]:
-    """Cumulative counts of `length` buckets from where they change."""
-    values: list[float] = []
-    reached = 0.0
-    for index, value in zip(changes[::2], changes[1::2], strict=True):
-        values += [reached] * (int(index) - len(values))
-        reached = float(value)
-    values += [reached] * (length - len(values))
-    return tuple(values)
+    total, count = _short(float(histogram.total)), _short(float(histogram.count))
+    tree[key] = (number, total, count, first, *(_short(float(value)) for value in values[first:end]))

@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar, get_type_hints
 
 from sqlalchemy import (
     ColumnElement,
+    Compiled,
     Connection,
-    Insert,
+    Dialect,
     Select,
     Table,
     Update,
@@ -52,7 +53,7 @@ class Shape(Generic[Value]):
         self.key = tuple(self.table.primary_key)
         self.select: Select[Any] = select(*self.columns)
         self.update = self._make_update()
-        self._puts = {name: self._make_put(name) for name in ("sqlite", "postgresql")}
+        self._puts: dict[str, Compiled] = {}
 
     def values(self, value: Value) -> dict[str, Any]:
         """Column values of `value`."""
@@ -69,9 +70,16 @@ class Shape(Generic[Value]):
             fields |= {name: decode(more[name]) for name, (_, decode) in self._more.items() if name in more}
         return self.model(**fields)
 
-    def put(self, dialect: str) -> Insert:
-        """Insert, or replace the row of that key."""
-        return self._puts[dialect]
+    def put(self, dialect: Dialect) -> Any:
+        """Insert, or replace the row of that key; compiled here, since SQLAlchemy keeps no ON CONFLICT compiled."""
+        known = self._puts.get(dialect.name)
+        if known is None:
+            insert = new_rows(dialect.name, self.table)
+            rest = {column.name: insert.excluded[column.name] for column in self.columns if column not in self.key}
+            insert = insert.on_conflict_do_update(index_elements=self.key, set_=rest)
+            names = [column.name for column in self.columns]
+            known = self._puts[dialect.name] = insert.compile(dialect=dialect, column_keys=names)
+        return known
 
     def parameters(self, values: dict[str, Any]) -> dict[str, Any]:
         """Parameters of `update`: the values, and the key once more under the names that its condition uses."""
@@ -80,12 +88,6 @@ class Shape(Generic[Value]):
     def _make_update(self) -> Update:
         key = [column == bindparam(f"old_{column.name}", type_=column.type) for column in self.key]
         return update(self.table).where(*key).values({c.name: bindparam(c.name, type_=c.type) for c in self.columns})
-
-    def _make_put(self, dialect: str) -> Insert:
-        insert = new_rows(dialect, self.table)
-        rest = {column.name: insert.excluded[column.name] for column in self.columns if column not in self.key}
-        put: Insert = insert.on_conflict_do_update(index_elements=self.key, set_=rest)
-        return put
 
 
 _SHAPES: dict[tuple[Any, Any], Shape[Any]] = {}
@@ -128,7 +130,7 @@ class Records(Generic[Value]):
         if rows:
             names = [column.name for column in self._shape.key]
             rows.sort(key=lambda row: [row[name] for name in names])
-            self._connection.execute(self._shape.put(self._connection.dialect.name), rows)
+            self._connection.execute(self._shape.put(self._connection.dialect), rows)
 
     def replace(self, value: Value, words: str) -> None:
         """Replace the row with the key of `value`, which `words` name. Raises StoreError where there is none."""
