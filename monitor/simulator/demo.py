@@ -1,6 +1,6 @@
 """The small simulated fleet of the demo: a raise that pays, a raise that does not, a fault, and a server that is fine.
 
-Everything runs in real time (`--sim-speed 1`); 16 to 24 clients make 1,500 to 2,500 drafts a second, so that a change
+Everything runs in real time (`--sim-speed 1`); 16 to 32 clients make 1,500 to 2,500 drafts a second, so that a change
 of a few percent shows within tens of seconds.
 """
 
@@ -26,20 +26,20 @@ def demo_servers(port_base: int) -> list[DemoServer]:
     """Four servers on consecutive loopback ports from `port_base` on.
 
     - `sim-chat` (MTP, k = 2, acceptance 0.87): raising pays, about 14 % at k = 3 and 23 % at 4 by its table.
-    - `sim-code` (MTP, k = 3, acceptance 0.80): looks the same, but from k = 4 on steps take 1.6 times as long, so that a
-      raise loses about a third.
+    - `sim-code` (MTP, k = 3, acceptance 0.80): looks the same, but from k = 4 on steps take 1.6 times as long, so that
+      a raise loses about a third.
     - `sim-rag` (EAGLE-3, k = 2, acceptance 0.57, best within 1 %): after 40 s of uptime next to nothing is accepted.
     - `sim-summary` (EAGLE-3, k = 3, acceptance 0.63, best within 1 %): nothing to do.
     """
     chat = "closed:clients=24,prompt=160,output=120,hits=0.3"
     code = "closed:clients=24,prompt=220,output=140,hits=0.5"
-    long = "closed:clients=16,prompt=400,output=120"
+    rag, summary = "closed:clients=16,prompt=400,output=120", "closed:clients=32,prompt=400,output=120"
     cliff, worse = f"cliff@{CLIFF_AFTER_SECONDS}", "worse_k=4:1.6"
     return [
         _server("sim-chat", port_base, ("mtp", None, 2), "qwen35-mtp", chat, 1),
         _server("sim-code", port_base + 1, ("mtp", None, 3), "qwen35-mtp", code, 2, worse),
-        _server("sim-rag", port_base + 2, ("eagle3", "sim-rag-eagle3", 2), "gsm8k-eagle3", long, 3, cliff),
-        _server("sim-summary", port_base + 3, ("eagle3", "sim-summary-eagle3", 3), "kimik25-eagle3", long, 4),
+        _server("sim-rag", port_base + 2, ("eagle3", "sim-rag-eagle3", 2), "gsm8k-eagle3", rag, 3, cliff),
+        _server("sim-summary", port_base + 3, ("eagle3", "sim-summary-eagle3", 3), "kimik25-eagle3", summary, 4),
     ]
 
 

@@ -112,7 +112,7 @@ class Engine:
         self.traffic.change(Load(), self.now)
 
     def advance(self, seconds: float) -> None:
-        """Let so many simulated seconds pass; less than a step is kept for the next call."""
+        """Let so many simulated seconds pass; what is left after the last whole step is kept for the next call."""
         self._until += max(0.0, seconds)
         while self._advance_once():
             pass
@@ -131,14 +131,17 @@ class Engine:
             arrival = self.traffic.next_arrival(self.now)
             if arrival is None or arrival > self._until:
                 return self._idle_until(None)
-            self.now = max(self.now, arrival)
+            if arrival > self.now:
+                self.now = arrival
+                return True
         self._take_arrivals(self.now)
         if not self._running and not self._waiting:
             return self.now < self._until
         return self._tick()
 
     def _idle_until(self, time: float | None) -> bool:
-        self.now = self._until if time is None else min(time, self._until)
+        # The last step may have gone a little past the asked time; the engine never goes back.
+        self.now = max(self.now, self._until if time is None else min(time, self._until))
         return self.now < self._until
 
     def _next_fault(self) -> float | None:
@@ -227,8 +230,6 @@ class Engine:
         if request.admitted is None:
             request.admitted = now
             request.ease = step.law.latent(self._rng)
-            self.counts.prompt_tokens += job.prompt_tokens
-            self.counts.cached_prompt_tokens += job.cached_tokens
         computed = request.tokens - job.cached_tokens
         seconds = computed * self.limits.prefill_seconds_per_token
         request.prefill_steps_left = max(1, ceil(seconds / step.seconds))

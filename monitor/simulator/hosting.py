@@ -27,6 +27,8 @@ _BUSY_PULSE_SECONDS = 0.02
 #: Wall seconds from an engine's death to the process's: a live server took up to 4.
 _DEATH_SECONDS = 1.0
 _STATS_EVERY_SECONDS = 10.0
+#: Wall seconds between two pulses beyond which the process was stopped: a frozen server does not work them off.
+_LONGEST_GAP_SECONDS = 5.0
 
 
 class SimLog(logging.LoggerAdapter[logging.Logger]):
@@ -51,7 +53,7 @@ class HostedServer:
     ) -> None:
         """`pulse_seconds`: wall seconds between two advances of an engine that nobody waits for."""
         self.options = options
-        self.server = SimServer(options, clock, figures)
+        self.server = SimServer(options, clock, figures, _LONGEST_GAP_SECONDS)
         self.log = SimLog(_LOG, {"name": f"{options.model_name}:{options.port}"})
         self.endpoints = Endpoints(self.server, self._wake_up)
         self.ended = asyncio.Event()

@@ -15,8 +15,6 @@ from monitor.simulator.process_figures import ProcessFigures
 from monitor.simulator.requests import Request
 
 VERSION = "0.32.0"
-#: A wall gap longer than this (seconds) is time in which the process was stopped: a frozen server does not work it off.
-_LONGEST_GAP_SECONDS = 5.0
 #: Bytes of HTTP bodies that internal requests are counted with: about what a token and an envelope take.
 _BYTES_PER_TOKEN, _REQUEST_ENVELOPE, _RESPONSE_ENVELOPE = 4, 90, 380
 COMPLETIONS = "/v1/completions"
@@ -34,7 +32,14 @@ class Phase(StrEnum):
 class SimServer:
     """Engine and counters of one life; `advance` follows the clock, `speed` simulated seconds for one of the wall."""
 
-    def __init__(self, options: SimOptions, clock: Clock, figures: ProcessFigures | None = None) -> None:
+    def __init__(
+        self,
+        options: SimOptions,
+        clock: Clock,
+        figures: ProcessFigures | None = None,
+        longest_gap_seconds: float = float("inf"),
+    ) -> None:
+        """`longest_gap_seconds`: wall time beyond this between two looks at the clock does not count for the engine."""
         self.options = options
         self.clock = clock
         self.phase = Phase.STARTING
@@ -43,6 +48,7 @@ class SimServer:
         self.in_flight = 0
         self.process_started = clock.now().timestamp()
         self._figures = figures or ProcessFigures()
+        self._longest_gap_seconds = longest_gap_seconds
         self._advanced_at = 0.0
         self._is_doomed = False
         self.engine = self._make_engine()
@@ -50,9 +56,7 @@ class SimServer:
 
     def _make_engine(self) -> Engine:
         options = self.options
-        behaviour = Behaviour(
-            options.family, options.speculation, options.correlation, options.coverage, self.faults
-        )
+        behaviour = Behaviour(options.family, options.speculation, options.correlation, options.coverage, self.faults)
         offset = self.process_started % options.load.period
         engine = Engine(behaviour, options.load, options.limits, options.seed, offset)
         engine.on_end = self._count_internal
@@ -75,15 +79,11 @@ class SimServer:
         if self.phase in (Phase.STARTING, Phase.DEAD):
             return
         now = self.clock.monotonic()
-        gap = min(now - self._advanced_at, _LONGEST_GAP_SECONDS)
+        gap = min(now - self._advanced_at, self._longest_gap_seconds)
         self._advanced_at = now
         self.engine.advance(gap * self.options.speed)
         if self.engine.counts.prompt_tokens and self.fault(FaultKind.DIE_ON_FIRST_REQUEST_K):
             self._doom_from_k()
-
-    def run(self, seconds: float) -> None:
-        """Let simulated time pass without the clock, for tests and replays of days."""
-        self.engine.advance(seconds)
 
     def page(self) -> str:
         """The metrics page now.

@@ -75,6 +75,8 @@ class Tick:
             request.first_token = float(self.ends[done - 1])
             request.produced = 1
             self._tokens[done - 1] += 1 + request.job.prompt_tokens
+            self._counts.prompt_tokens += request.job.prompt_tokens
+            self._counts.cached_prompt_tokens += request.job.cached_tokens
             self._counts.first_tokens += 1
             self._counts.generation_tokens += 1
             self._counts.first_token.observe(request.first_token - request.job.arrival)
