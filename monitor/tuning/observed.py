@@ -65,6 +65,7 @@ class Row:
     #: Share of decode steps that had a draft (lookup finds none in many); steps without one emit one token.
     coverage: float = 1.0
     prefill_tokens_per_step: float = 0.0
+    covered_seconds: float | None = None
     #: Relative standard deviations where they are known; assumed otherwise.
     length_error: float | None = None
     step_error: float | None = None
@@ -134,6 +135,7 @@ class TuneInput:
     draft_ratio: float | None = None
     need_drafts: float = 5000.0
     need_requests: float = 30.0
+    need_seconds: float = 120.0
 
     @property
     def drafting(self) -> Drafting:

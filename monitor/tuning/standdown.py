@@ -42,10 +42,11 @@ def stand_down(given: TuneInput) -> tuple[Action, Reason] | None:
 
 
 def is_too_little(row: Row, tokens: int, given: TuneInput) -> bool:
-    """Whether the row is known to rest on fewer drafts or requests than a claim needs; unknown counts do not bar."""
+    """Whether the row is known to rest on fewer drafts, requests or seconds than a claim needs; unknown counts do not bar."""
     few_drafts = tokens > 0 and row.num_drafts is not None and row.num_drafts < given.need_drafts
     few_requests = row.finished_requests is not None and row.finished_requests < given.need_requests
-    return few_drafts or few_requests
+    too_short = row.covered_seconds is not None and row.covered_seconds < given.need_seconds
+    return few_drafts or few_requests or too_short
 
 
 def is_wrong_pair(given: TuneInput) -> bool:

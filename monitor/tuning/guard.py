@@ -1,0 +1,93 @@
+"""The guarded rule: a change that a threshold asks for is made only if it is predicted to help and to stay helpful.
+
+It keeps the triggers of the 70/50 rule and refuses what they get wrong: changes predicted to lose, and changes that
+would trip the opposite trigger and be taken back by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.model.decision import Action, Reason
+from monitor.tuning.advice import sentence
+from monitor.tuning.decision import worth
+from monitor.tuning.forecast import Forecast, forecasts
+from monitor.tuning.observed import Fact, TuneInput
+from monitor.tuning.standdown import is_wrong_pair, stand_down
+from monitor.tuning.threshold import LOWER_BELOW, RAISE_ABOVE
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """Whether a change may be made, the setting it would lead to, why, and what is predicted of it."""
+
+    is_allowed: bool
+    num_speculative_tokens: int | None
+    reason: Reason
+    sentence: str
+    forecast: Forecast | None = None
+
+
+def guard(
+    given: TuneInput, proposed: int, *, raise_above: float = RAISE_ABOVE, lower_below: float = LOWER_BELOW
+) -> Guarded:
+    """Whether going to `proposed` (0 = off) may be made: within limits, not rejected, predicted to help, and stable.
+
+    A raise is refused where the predicted rate is below `lower_below`, a lowering where it is above `raise_above`:
+    the opposite trigger would undo it. Nothing known of step time or acceptance refuses too.
+    """
+    now = given.num_speculative_tokens
+    refusal = stand_down(given)
+    if refusal is not None:
+        return _refuse(given, proposed, refusal[1])
+    assert now is not None  # stand_down has looked
+    limits = given.limits
+    is_inside = limits.minimum <= proposed <= min(limits.maximum, limits.trained_depth or limits.maximum)
+    if not (is_inside if proposed else limits.allow_off) or proposed == now:
+        return _refuse(given, proposed, Reason.AT_LIMIT)
+    if proposed in given.rejected:
+        return _refuse(given, proposed, Reason.REJECTED_BEFORE)
+    if is_wrong_pair(given) and proposed > 0:
+        return _refuse(given, proposed, Reason.WRONG_PAIR)
+    if Fact.SATURATED in given.facts and proposed > now:
+        return _refuse(given, proposed, Reason.SATURATED)
+    forecast = forecasts(given, max(proposed, now)).get(proposed)
+    if forecast is None:
+        return _refuse(given, proposed, Reason.NO_DATA)
+    rate = forecast.rate
+    if rate is not None and ((proposed > now and rate < lower_below) or (proposed < now and rate > raise_above)):
+        return _refuse(given, proposed, Reason.TRIPS_OPPOSITE_TRIGGER, forecast)
+    if forecast.gain <= 0.0:
+        return _refuse(given, proposed, Reason.PREDICTED_LOSS, forecast)
+    if worth(forecast, given) <= 0.0:
+        return _refuse(given, proposed, Reason.GAIN_BELOW_RESTART_COST, forecast)
+    text = sentence(Reason.PREDICTED_GAIN, now=now, to=proposed, forecast=forecast)
+    return Guarded(True, proposed, Reason.PREDICTED_GAIN, text, forecast)
+
+
+def guarded_step(given: TuneInput, direction: Action) -> Guarded:
+    """One step in the direction that a threshold asks for (raise or lower); below the smallest setting lies off.
+
+    Raises:
+        ValueError: when the direction is neither raise nor lower.
+    """
+    if direction not in (Action.RAISE, Action.LOWER):
+        raise ValueError(f"direction {direction}: expected raise or lower")
+    now = given.num_speculative_tokens
+    if now is None:
+        return _refuse(given, None, Reason.SETTING_UNKNOWN)
+    if direction is Action.RAISE:
+        return guard(given, now + 1)
+    return guard(given, now - 1 if now > given.limits.minimum else 0)
+
+
+def _refuse(given: TuneInput, proposed: int | None, reason: Reason, forecast: Forecast | None = None) -> Guarded:
+    row = given.current
+    text = sentence(
+        reason, now=given.num_speculative_tokens, to=proposed, forecast=forecast,
+        drafts=f"{row.num_drafts:.0f}" if row is not None and row.num_drafts is not None else "unknown",
+        requests=f"{row.finished_requests:.0f}" if row is not None and row.finished_requests is not None else "unknown",
+        need=f"{given.need_drafts:.0f} drafts and {given.need_requests:.0f} requests",
+        first=f"{100 * row.survival[0]:.0f} %" if row is not None and row.survival else "few",
+    )
+    return Guarded(False, proposed, reason, text, forecast)

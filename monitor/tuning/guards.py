@@ -1,0 +1,102 @@
+"""Guards of a change under observation: harm that takes it back at once, without statistics of the gain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.signals.pool import add_histograms
+from monitor.tuning.blocks import Block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """Bounds that a changed server must keep, over the last `blocks` blocks, compared with before and with controls.
+
+    `ttft_seconds`/`tpot_seconds` are the p95 limits of the server's SLOs, None where it has none.
+    """
+
+    blocks: int = 3
+    #: Share of failed answers above which a change goes back (and twice what it was before).
+    error_ratio: float = 0.01
+    min_responses: float = 20.0
+    #: Preemptions against controls or before, and the least rate per minute that counts at all.
+    preemption_factor: float = 3.0
+    min_preemptions_per_minute: float = 1.0
+    #: Worsening of p95 latency against before (controls' own change removed) that is harm whatever the SLO.
+    latency_factor: float = 2.0
+    min_observations: float = 20.0
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None
+    #: Mean KV cache use above which the draft has taken too much memory, if it was below before.
+    kv_usage: float = 0.97
+
+
+def tripped(
+    before: Sequence[Block], after: Sequence[Block], controls: Sequence[Block], guards: Guards
+) -> str | None:
+    """A sentence on the first guard that is broken; None while all hold. `controls` are blocks of the same time."""
+    recent = after[-guards.blocks :]
+    if not recent:
+        return None
+    errors, responses = sum(b.errors for b in recent), sum(b.responses for b in recent)
+    if responses >= guards.min_responses and errors / responses > max(guards.error_ratio, 2 * _error_ratio(before)):
+        return f"{errors:.0f} of {responses:.0f} answers failed since the change"
+    reason = _preemptions(before, recent, controls, guards)
+    if reason is not None:
+        return reason
+    if len(recent) < guards.blocks:
+        return None
+    usage, usual = _mean_kv(recent), _mean_kv(before)
+    if usage is not None and usage > guards.kv_usage and (usual is None or usual <= guards.kv_usage):
+        return f"KV cache use is {usage:.0%}, above {guards.kv_usage:.0%}"
+    return _latency("TTFT", before, recent, controls, guards, guards.ttft_seconds) or _latency(
+        "TPOT", before, recent, controls, guards, guards.tpot_seconds
+    )
+
+
+def _error_ratio(blocks: Sequence[Block]) -> float:
+    responses = sum(b.responses for b in blocks)
+    return sum(b.errors for b in blocks) / responses if responses > 0 else 0.0
+
+
+def _preemption_rate(blocks: Sequence[Block]) -> float:
+    seconds = sum(b.seconds for b in blocks)
+    return 60.0 * sum(b.preemptions for b in blocks) / seconds if seconds > 0 else 0.0
+
+
+def _preemptions(
+    before: Sequence[Block], recent: Sequence[Block], controls: Sequence[Block], guards: Guards
+) -> str | None:
+    rate = _preemption_rate(recent)
+    usual = _preemption_rate(controls if controls else before)
+    if rate >= guards.min_preemptions_per_minute and rate > guards.preemption_factor * usual:
+        return f"{rate:.1f} preemptions a minute against {usual:.1f} {'on the others' if controls else 'before'}"
+    return None
+
+
+def _mean_kv(blocks: Sequence[Block]) -> float | None:
+    known = [b.kv_usage for b in blocks if b.kv_usage is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _p95(name: str, blocks: Sequence[Block], guards: Guards) -> float | None:
+    pooled = add_histograms(b.time_to_first_token if name == "TTFT" else b.time_per_output_token for b in blocks)
+    return pooled.quantile(0.95) if pooled is not None and pooled.count >= guards.min_observations else None
+
+
+def _latency(
+    name: str, before: Sequence[Block], recent: Sequence[Block], controls: Sequence[Block], guards: Guards,
+    limit: float | None,
+) -> str | None:
+    """Harm to a latency: over its SLO while the others (or the time before) are inside, or far worse than before."""
+    now, usual, others = _p95(name, recent, guards), _p95(name, before, guards), _p95(name, controls, guards)
+    if now is None:
+        return None
+    peer = others if others is not None else usual
+    if limit is not None and now > limit and peer is not None and peer <= limit:
+        return f"{name} p95 is {now:.3g} s, over its limit of {limit:.3g} s ({peer:.3g} s elsewhere)"
+    floor = max(x for x in (usual, others, 0.0) if x is not None)
+    if floor > 0 and now > guards.latency_factor * floor:
+        return f"{name} p95 is {now:.3g} s, {now / floor:.1f} times what it was"
+    return None
