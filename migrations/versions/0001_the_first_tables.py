@@ -37,8 +37,7 @@ def upgrade() -> None:
         sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("fingerprint", "active_since", name=op.f("pk_alerts")),
     )
-    with op.batch_alter_table("alerts", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_alerts_state"), ["state"], unique=False)
+    op.create_index(op.f("ix_alerts_state"), "alerts", ["state"])
 
     op.create_table(
         "audit",
@@ -51,9 +50,8 @@ def upgrade() -> None:
         sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_audit")),
     )
-    with op.batch_alter_table("audit", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_audit_at"), ["at"], unique=False)
-        batch_op.create_index(batch_op.f("ix_audit_subject"), ["subject"], unique=False)
+    op.create_index(op.f("ix_audit_at"), "audit", ["at"])
+    op.create_index(op.f("ix_audit_subject"), "audit", ["subject"])
 
     op.create_table(
         "baselines",
@@ -80,8 +78,7 @@ def upgrade() -> None:
         sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_commands")),
     )
-    with op.batch_alter_table("commands", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_commands_done_at"), ["done_at"], unique=False)
+    op.create_index(op.f("ix_commands_done_at"), "commands", ["done_at"])
 
     op.create_table(
         "decisions",
@@ -108,9 +105,8 @@ def upgrade() -> None:
         sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_decisions")),
     )
-    with op.batch_alter_table("decisions", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_decisions_group_name_made_at"), ["group_name", "made_at"], unique=False)
-        batch_op.create_index(batch_op.f("ix_decisions_state"), ["state"], unique=False)
+    op.create_index(op.f("ix_decisions_group_name_made_at"), "decisions", ["group_name", "made_at"])
+    op.create_index(op.f("ix_decisions_state"), "decisions", ["state"])
 
     op.create_table(
         "evidence",
@@ -122,8 +118,7 @@ def upgrade() -> None:
         sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_evidence")),
     )
-    with op.batch_alter_table("evidence", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_evidence_server_at"), ["server", "at"], unique=False)
+    op.create_index(op.f("ix_evidence_server_at"), "evidence", ["server", "at"])
 
     op.create_table(
         "histogram_edges",
@@ -131,6 +126,15 @@ def upgrade() -> None:
         sa.Column("edges", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_histogram_edges")),
         sa.UniqueConstraint("edges", name=op.f("uq_histogram_edges_edges")),
+    )
+    op.create_table(
+        "interval_details",
+        sa.Column("server", sa.Text(), nullable=False),
+        sa.Column("life", sa.Text(), nullable=False),
+        sa.Column("end_at", MOMENT, nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("server", "life", "end_at", name=op.f("pk_interval_details")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "last_good",
@@ -168,8 +172,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_lives")),
         sa.UniqueConstraint("server", "id", name=op.f("uq_lives_server_id")),
     )
-    with op.batch_alter_table("lives", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_lives_server_ended"), ["server", "ended"], unique=False)
+    op.create_index(op.f("ix_lives_server_ended"), "lives", ["server", "ended"])
 
     op.create_table(
         "notices",
@@ -194,8 +197,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("dedupe_key", name=op.f("uq_notices_dedupe_key")),
         sa.UniqueConstraint("id", name=op.f("uq_notices_id")),
     )
-    with op.batch_alter_table("notices", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_notices_thread"), ["thread"], unique=False)
+    op.create_index(op.f("ix_notices_thread"), "notices", ["thread"])
 
     op.create_table(
         "pauses",
@@ -231,8 +233,7 @@ def upgrade() -> None:
         sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_rejections")),
     )
-    with op.batch_alter_table("rejections", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_rejections_group_name_at"), ["group_name", "at"], unique=False)
+    op.create_index(op.f("ix_rejections_group_name_at"), "rejections", ["group_name", "at"])
 
     op.create_table(
         "reports",
@@ -256,8 +257,7 @@ def upgrade() -> None:
         sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_restarts")),
     )
-    with op.batch_alter_table("restarts", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_restarts_server_at"), ["server", "at"], unique=False)
+    op.create_index(op.f("ix_restarts_server_at"), "restarts", ["server", "at"])
 
     op.create_table(
         "rollouts",
@@ -276,17 +276,15 @@ def upgrade() -> None:
         sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_rollouts")),
     )
-    with op.batch_alter_table("rollouts", schema=None) as batch_op:
-        batch_op.create_index(
-            batch_op.f("ix_rollouts_group_name_created_at"), ["group_name", "created_at"], unique=False
-        )
-        batch_op.create_index(
-            "uq_rollouts_active_group",
-            ["group_name"],
-            unique=True,
-            sqlite_where=sa.text("state = 'active'"),
-            postgresql_where=sa.text("state = 'active'"),
-        )
+    op.create_index(op.f("ix_rollouts_group_name_created_at"), "rollouts", ["group_name", "created_at"])
+    op.create_index(
+        op.f("uq_rollouts_active_group"),
+        "rollouts",
+        ["group_name"],
+        unique=True,
+        sqlite_where=sa.text("state = 'active'"),
+        postgresql_where=sa.text("state = 'active'"),
+    )
 
     op.create_table(
         "rule_timers",
@@ -309,8 +307,7 @@ def upgrade() -> None:
         sa.Column("more", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_silences")),
     )
-    with op.batch_alter_table("silences", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_silences_ends_at"), ["ends_at"], unique=False)
+    op.create_index(op.f("ix_silences_ends_at"), "silences", ["ends_at"])
 
     op.create_table(
         "changes",
@@ -346,10 +343,9 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_changes")),
     )
-    with op.batch_alter_table("changes", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_changes_rollout_position"), ["rollout", "position"], unique=False)
-        batch_op.create_index(batch_op.f("ix_changes_server_entered_at"), ["server", "entered_at"], unique=False)
-        batch_op.create_index(batch_op.f("ix_changes_state"), ["state"], unique=False)
+    op.create_index(op.f("ix_changes_rollout_position"), "changes", ["rollout", "position"])
+    op.create_index(op.f("ix_changes_server_entered_at"), "changes", ["server", "entered_at"])
+    op.create_index(op.f("ix_changes_state"), "changes", ["state"])
 
     op.create_table(
         "deliveries",
@@ -367,10 +363,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("notice", "receiver", name=op.f("pk_deliveries")),
     )
-    with op.batch_alter_table("deliveries", schema=None) as batch_op:
-        batch_op.create_index(
-            batch_op.f("ix_deliveries_state_next_attempt_at"), ["state", "next_attempt_at"], unique=False
-        )
+    op.create_index(op.f("ix_deliveries_state_next_attempt_at"), "deliveries", ["state", "next_attempt_at"])
 
     op.create_table(
         "heads",
@@ -414,101 +407,35 @@ def upgrade() -> None:
         sa.Column("is_gap", sa.Boolean(), nullable=False),
         sa.Column("partial", sa.Boolean(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["server", "life"],
-            ["lives.server", "lives.id"],
-            name=op.f("fk_intervals_server_life_lives"),
-            ondelete="CASCADE",
+            ["server", "life"], ["lives.server", "lives.id"], name=op.f("fk_intervals_server_life_lives")
         ),
         sa.PrimaryKeyConstraint("server", "life", "end_at", name=op.f("pk_intervals")),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "interval_details",
-        sa.Column("server", sa.Text(), nullable=False),
-        sa.Column("life", sa.Text(), nullable=False),
-        sa.Column("end_at", MOMENT, nullable=False),
-        sa.Column("body", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["server", "life", "end_at"],
-            ["intervals.server", "intervals.life", "intervals.end_at"],
-            name=op.f("fk_interval_details_server_life_end_at_intervals"),
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("server", "life", "end_at", name=op.f("pk_interval_details")),
         sqlite_with_rowid=False,
     )
 
 
 def downgrade() -> None:
-    op.drop_table("interval_details")
     op.drop_table("intervals")
     op.drop_table("heads")
-    with op.batch_alter_table("deliveries", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_deliveries_state_next_attempt_at"))
-
     op.drop_table("deliveries")
-    with op.batch_alter_table("changes", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_changes_state"))
-        batch_op.drop_index(batch_op.f("ix_changes_server_entered_at"))
-        batch_op.drop_index(batch_op.f("ix_changes_rollout_position"))
-
     op.drop_table("changes")
-    with op.batch_alter_table("silences", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_silences_ends_at"))
-
     op.drop_table("silences")
     op.drop_table("rule_timers")
-    with op.batch_alter_table("rollouts", schema=None) as batch_op:
-        batch_op.drop_index(
-            "uq_rollouts_active_group",
-            sqlite_where=sa.text("state = 'active'"),
-            postgresql_where=sa.text("state = 'active'"),
-        )
-        batch_op.drop_index(batch_op.f("ix_rollouts_group_name_created_at"))
-
     op.drop_table("rollouts")
-    with op.batch_alter_table("restarts", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_restarts_server_at"))
-
     op.drop_table("restarts")
     op.drop_table("reports")
-    with op.batch_alter_table("rejections", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_rejections_group_name_at"))
-
     op.drop_table("rejections")
     op.drop_table("readings")
     op.drop_table("pauses")
-    with op.batch_alter_table("notices", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_notices_thread"))
-
     op.drop_table("notices")
-    with op.batch_alter_table("lives", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_lives_server_ended"))
-
     op.drop_table("lives")
     op.drop_table("leases")
     op.drop_table("last_good")
+    op.drop_table("interval_details")
     op.drop_table("histogram_edges")
-    with op.batch_alter_table("evidence", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_evidence_server_at"))
-
     op.drop_table("evidence")
-    with op.batch_alter_table("decisions", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_decisions_state"))
-        batch_op.drop_index(batch_op.f("ix_decisions_group_name_made_at"))
-
     op.drop_table("decisions")
-    with op.batch_alter_table("commands", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_commands_done_at"))
-
     op.drop_table("commands")
     op.drop_table("baselines")
-    with op.batch_alter_table("audit", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_audit_subject"))
-        batch_op.drop_index(batch_op.f("ix_audit_at"))
-
     op.drop_table("audit")
-    with op.batch_alter_table("alerts", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_alerts_state"))
-
     op.drop_table("alerts")

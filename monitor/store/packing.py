@@ -7,10 +7,10 @@ The text is JSON with one-letter keys for what is there:
     p, o     histograms of prompt and output length
     t i x e q   histograms of time to first token, inter-token, per output token, end to end, queue
 
-A histogram is `[edges, total, count, first, value, …]`: `edges` is the number of its row in `histogram_edges` (edges are
-alike in every interval of a life and would be two thirds of the text); the cumulative counts are 0 before the bucket
-`first`, then the values, and go on as the last of them. Whole numbers are written without a point; every number comes
-back exactly.
+A histogram is `[edges, total, count, first, value, …]`: `edges` is the number of its row in `histogram_edges` (edges
+are alike in every interval of a life and would be two thirds of the text); the cumulative counts are 0 before the
+bucket `first`, then the values, and go on as the last of them. Whole numbers are written without a point; every number
+comes back exactly.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ def _old(now: datetime, raw: datetime, keep: Retention) -> Iterator[Old]:
     notices = now - timedelta(days=keep.notices_days)
     ended = select(LifeRow.id).where(LifeRow.ended < now - timedelta(days=_ENDED_HEADS_DAYS))
     yield HeadRow, HeadRow.life.in_(ended)
-    yield LifeRow, and_(LifeRow.ended < history, LifeRow.ended < raw)
+    measured = exists().where(IntervalRow.server == LifeRow.server, IntervalRow.life == LifeRow.id)
+    yield LifeRow, and_(LifeRow.ended < history, not_(measured))
     yield ReadingRow, ReadingRow.scraped_at < raw
     yield DecisionRow, _old_decisions(now - timedelta(days=keep.keep_decisions_days), history)
     yield RejectionRow, RejectionRow.until < history

@@ -718,7 +718,8 @@ def _kept(tables: Tables, now: datetime, keep: Retention) -> Iterator[tuple[Tabl
     yield tables.intervals, lambda it: it.end >= raw
     ended = {it.id for it in tables.lives.rows.values() if it.ended is not None and it.ended < ago(days=1)}
     yield tables.heads, lambda it: it.life not in ended
-    yield tables.lives, lambda it: not_before(it.ended, min(history, raw))
+    measured = {it.life for it in tables.intervals.rows.values() if it.end >= raw}
+    yield tables.lives, lambda it: it.id in measured or not_before(it.ended, history)
     yield tables.readings, lambda it: it.reading.scraped_at >= raw
     newest = {it.group: it.made_at for it in tables.decisions.where(lambda it: True, _by_made_at)}
     waits = (DecisionState.AWAITING_APPROVAL, DecisionState.APPROVED)

@@ -58,7 +58,7 @@ class IntervalRow(Base):
 
     __tablename__ = "intervals"
     __table_args__ = (
-        ForeignKeyConstraint(["server", "life"], ["lives.server", "lives.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(["server", "life"], ["lives.server", "lives.id"]),
         {"sqlite_with_rowid": False},
     )
 
@@ -99,17 +99,13 @@ class IntervalRow(Base):
 
 
 class IntervalDetailRow(Base):
-    """Arrays, maps and histograms of one interval (see `monitor/store/packing.py`); no row where it has none."""
+    """Arrays, maps and histograms of one interval (see `monitor/store/packing.py`); no row where it has none.
+
+    No foreign key: both rows are written and deleted together, and the check would cost on the path of every scrape.
+    """
 
     __tablename__ = "interval_details"
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["server", "life", "end_at"],
-            ["intervals.server", "intervals.life", "intervals.end_at"],
-            ondelete="CASCADE",
-        ),
-        {"sqlite_with_rowid": False},
-    )
+    __table_args__ = ({"sqlite_with_rowid": False},)
 
     server: Mapped[ServerName] = mapped_column(primary_key=True)
     life: Mapped[LifeId] = mapped_column(primary_key=True)
