@@ -1,0 +1,1 @@
+"""Service level objectives: good and valid events from intervals, error budgets, burn rates. No I/O, no clock."""
