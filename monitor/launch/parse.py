@@ -144,12 +144,17 @@ def _unknown(base: Sequence[str], grammar: Grammar, found: Scan) -> list[str]:
     """Speculation flags that our tables do not hold, and that so stay on the line."""
     known = {name for flag in grammar.flags for name in flag.names}
     said = " ".join(found.problems)
-    names = [item.partition("=")[0].partition(".")[0].replace("_", "-") for item in base if item.startswith("--")]
+    items = (item for item in base if item.startswith("--"))
+    names = [_name(item) if grammar.habits.equals else item for item in items]
     return [
         f"{name}: acceptd does not know this flag and leaves it as it is"
         for name in names
         if name.startswith(grammar.prefixes) and name not in known and name not in said
     ]
+
+
+def _name(item: str) -> str:
+    return item.partition("=")[0].partition(".")[0].replace("_", "-")
 
 
 def _model(engine: Engine, argv: Sequence[str], options: Mapping[str, object]) -> str | None:
