@@ -125,8 +125,13 @@ class Limits(Section):
     drain_limit: Duration = Field(120.0, description="Longest wait for running requests to end.")
     stop_limit: PositiveDuration = Field(60.0, description="Longest wait after SIGTERM before SIGKILL.")
     start_limit: PositiveDuration = Field(900.0, description="Longest wait for a started server to serve.")
+    first_start_extra: Duration = Field(600.0, description="Added the first time a setting starts (compile caches).")
+    cut_after_drain: bool = Field(
+        False, description="Whether requests still running after drain_limit are cut; else the change is abandoned."
+    )
+    keep_running: bool = Field(False, description="Whether a managed server that went away is started again.")
     warmup: Duration = Field(180.0, description="Time after ready that is not judged.")
-    observe: PositiveDuration = Field(900.0, description="Longest time a change is measured before the verdict.")
+    observe: PositiveDuration = Field(2700.0, description="Longest time a change is measured before the verdict.")
     restarts_per_day: int = Field(6, ge=1, description="Starts of one server in 24 h before acceptd gives up on it.")
     restart_stuck: bool = Field(False, description="Whether a server proved stuck is restarted, once an incident.")
 

@@ -13,7 +13,6 @@ class Root:
     """The first message of a thread as a receiver knows it, for edits and replies."""
 
     external_id: str
-    notice: Notice
 
 
 class Receiver(Protocol):

@@ -50,7 +50,7 @@ class Rows:
     def root_of(self, thread: str, receiver: str) -> Root | None:
         for d in self.rows.values():
             if d.state is DeliveryState.SENT and self.notices[d.notice].thread == thread and d.external_id:
-                return Root(d.external_id, self.notices[d.notice])
+                return Root(d.external_id)
         return None
 
     def fall_back(self, notice: Notice, receiver: str) -> None:

@@ -36,7 +36,7 @@ def test_a_resolved_alert_edits_its_first_message_and_adds_to_the_thread(slack: 
     external_id = receiver.deliver(firing, None)
     assert external_id == f"{CHANNEL}:{slack.messages[0].ts}"
     resolved = replace(firing, kind=NoticeKind.ALERT_RESOLVED, edits_root=True)
-    receiver.deliver(resolved, Root(external_id, firing))
+    receiver.deliver(resolved, Root(external_id))
     assert [m.thread_ts for m in slack.messages] == [None, slack.messages[0].ts]
     assert "Resolved: Server chat-1 is down" in slack.messages[0].text
     assert slack.messages[0].edits
@@ -46,7 +46,7 @@ def test_a_repeat_is_a_new_post_since_an_edit_notifies_nobody(slack: SlackServer
     receiver = bot(slack)
     external_id = receiver.deliver(notice(), None)
     assert external_id
-    receiver.deliver(notice(kind=NoticeKind.ALERT_REPEAT), Root(external_id, notice()))
+    receiver.deliver(notice(kind=NoticeKind.ALERT_REPEAT), Root(external_id))
     assert [m.thread_ts for m in slack.messages] == [None, None]
 
 
@@ -54,7 +54,7 @@ def test_rollout_progress_goes_to_the_thread(slack: SlackServer) -> None:
     receiver = bot(slack)
     external_id = receiver.deliver(notice(kind=NoticeKind.RECOMMENDATION), None)
     assert external_id
-    receiver.deliver(notice(kind=NoticeKind.ROLLOUT, in_thread=True), Root(external_id, notice()))
+    receiver.deliver(notice(kind=NoticeKind.ROLLOUT, in_thread=True), Root(external_id))
     assert slack.messages[1].thread_ts == slack.messages[0].ts
 
 

@@ -1,0 +1,67 @@
+"""What a report needs, read from the store; and which week it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from monitor.model.server import Group, ServerName
+from monitor.model.slo import Attainment
+from monitor.report.build import Inputs, build
+from monitor.report.content import WeeklyReport
+from monitor.report.overview import load_pairs
+from monitor.signals.window import Pair
+from monitor.store.api import Unit
+
+#: Days a report covers.
+DAYS = 7
+_DAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def week_key(end: datetime, zone: str) -> str:
+    """The ISO week that most of the seven days before `end` belong to, in local time: `2026-W10`."""
+    middle = end.astimezone(ZoneInfo(zone)) - timedelta(days=DAYS / 2)
+    year, week, _ = middle.isocalendar()
+    return f"{year}-W{week:02d}"
+
+
+def last_due(now: datetime, day: str, at: time, zone: str) -> datetime:
+    """The newest moment at or before `now` at which the weekly report was due.
+
+    A local time that a clock change skips counts as the moment after the gap; one that comes twice, the first.
+    """
+    local = now.astimezone(ZoneInfo(zone))
+    back = (local.weekday() - _DAY_NAMES.index(day)) % 7
+    for days in (back, back + 7):
+        date = local.date() - timedelta(days=days)
+        due = datetime.combine(date, at, ZoneInfo(zone)).astimezone(now.tzinfo)
+        if due <= now:
+            return due
+    raise AssertionError("a week back is always past")
+
+
+def assemble(
+    unit: Unit, groups: Sequence[Group], *, end: datetime, now: datetime, key: str, host: str, target: float,
+    simulated: bool, attainments: Sequence[Attainment] = (), days: float = DAYS,
+) -> WeeklyReport:
+    """The report on the days before `end`, from what is stored."""
+    start = end - timedelta(days=days)
+    pairs: dict[ServerName, list[Pair]] = {}
+    for group in groups:
+        for name in group.servers:
+            pairs.update(load_pairs(unit, [name], start - timedelta(days=days), end))
+    decisions = {}
+    for group in groups:
+        latest = unit.decisions.latest(group.name)
+        decisions[group.name] = latest[0] if latest else None
+    names = [name for group in groups for name in group.servers]
+    changes = [change for name in names for change in unit.changes.of_server(name, start) if change.entered_at < end]
+    alerts = [a for a in unit.alerts.since(start) if a.fired_at is not None and a.fired_at < end]
+    return build(
+        Inputs(
+            key=key, start=start, end=end, made_at=now, host=host, groups=groups, pairs=pairs,
+            decisions={str(name): decision for name, decision in decisions.items()}, changes=changes, alerts=alerts,
+            attainments=attainments, target_acceptance=target, simulated=simulated,
+        )
+    )
