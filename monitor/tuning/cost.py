@@ -53,9 +53,19 @@ class Cost:
         self, tokens: int, batch: float, prefill: float = 0.0, coverage: float = 1.0
     ) -> tuple[float, Vector]:
         """Logarithm of the step time and its slope in the parameters."""
-        design = _design(np.array([[tokens, batch, prefill, coverage]]), self.drafting)
-        value, slope = _predict(self.parameters, design)
+        value, slope = self.log_means([tokens], [(batch, 1.0)], prefill, coverage)
         return float(value[0]), slope[0]
+
+    def log_means(
+        self, tokens: Sequence[int], load: Sequence[tuple[float, float]], prefill: float, coverage: float
+    ) -> tuple[Vector, Vector]:
+        """Logarithm of the step time of each setting and its slope, averaged over a load of (batch, weight)."""
+        rows = np.array([[k, batch, prefill, coverage] for k in tokens for batch, _ in load], dtype=np.float64)
+        value, slope = _predict(self.parameters, _design(rows, self.drafting))
+        weights = np.array([weight for _, weight in load])
+        weights /= weights.sum()
+        slopes = np.einsum("b,kbp->kp", weights, slope.reshape(-1, len(load), 4))
+        return value.reshape(len(tokens), -1) @ weights, slopes
 
     def seconds(self, tokens: int, batch: float, prefill: float = 0.0, coverage: float = 1.0) -> float:
         """Step time (seconds)."""

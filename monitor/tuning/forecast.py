@@ -6,14 +6,11 @@ Gains are ratios (0.05 = 5 % more tokens per second for each running request), a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from monitor.tuning.cost import SHAPE_ERROR, UNKNOWN_BATCH, Cost, fit
 from monitor.tuning.observed import CostRow, TuneInput
-from monitor.tuning.projection import Length, project
+from monitor.tuning.projection import project
 
 #: Two-sided 95 % of the normal distribution.
 Z95 = 1.959964
@@ -107,33 +104,19 @@ def forecasts(given: TuneInput, highest: int) -> dict[int, Forecast]:
         return {}
     cost = fitted_cost(given)
     load = given.batches or ((row.batch if row.batch is not None else UNKNOWN_BATCH, 1.0),)
-    return {
-        tokens: _forecast(tokens, given, lengths, cost, load)
-        for tokens in lengths
-        if tokens <= highest or tokens == now
-    }
-
-
-def _forecast(
-    tokens: int, given: TuneInput, lengths: Mapping[int, Length], cost: Cost, load: Sequence[tuple[float, float]]
-) -> Forecast:
-    now, row = given.num_speculative_tokens, given.current
-    assert now is not None and row is not None  # the caller has looked
-    here, there = lengths[now], lengths[tokens]
-    weight = sum(share for _, share in load)
-    slower, mean, slope = 0.0, 0.0, np.zeros(4)
-    for batch, share in load:
-        old, old_slope = cost.log_seconds(now, batch, row.prefill_tokens_per_step, row.coverage)
-        new, new_slope = cost.log_seconds(tokens, batch, row.prefill_tokens_per_step, row.coverage)
-        slower += share / weight * (new - old)
-        mean += share / weight * new
-        slope += share / weight * (new_slope - old_slope)
-    variance = float(slope @ cost.covariance @ slope) + 2 * SHAPE_ERROR**2 + there.error**2 + here.error**2
-    return Forecast(
-        num_speculative_tokens=tokens,
-        length=there.value,
-        step_seconds=math.exp(mean) if cost.is_scaled else None,
-        log_gain=math.log(there.value / here.value) - slower,
-        log_error=math.sqrt(variance) if tokens != now else 0.0,
-        is_observed=there.is_observed,
-    )
+    settings = [tokens for tokens in lengths if tokens <= highest or tokens == now]
+    means, slopes = cost.log_means(settings, load, row.prefill_tokens_per_step, row.coverage)
+    here, at = lengths[now], settings.index(now)
+    found = {}
+    for index, tokens in enumerate(settings):
+        there, slope = lengths[tokens], slopes[index] - slopes[at]
+        variance = float(slope @ cost.covariance @ slope) + 2 * SHAPE_ERROR**2 + there.error**2 + here.error**2
+        found[tokens] = Forecast(
+            num_speculative_tokens=tokens,
+            length=there.value,
+            step_seconds=math.exp(means[index]) if cost.is_scaled else None,
+            log_gain=math.log(there.value / here.value) - float(means[index] - means[at]),
+            log_error=math.sqrt(variance) if tokens != now else 0.0,
+            is_observed=there.is_observed,
+        )
+    return found

@@ -1,7 +1,8 @@
 """The guarded rule: a change that a threshold asks for is made only if it is predicted to help and to stay helpful.
 
 It keeps the triggers of the 70/50 rule and refuses what they get wrong: changes predicted to lose, and changes that
-would trip the opposite trigger and be taken back by it.
+would trip the opposite trigger and be taken back by it. Where no trigger fires it still makes a change whose gain is
+sure: between the thresholds lie settings that lose a third of the goodput.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from dataclasses import dataclass
 
 from monitor.model.decision import Action, Reason
 from monitor.tuning.advice import sentence
-from monitor.tuning.decision import worth
+from monitor.tuning.decision import tune, worth
 from monitor.tuning.forecast import Forecast, forecasts
 from monitor.tuning.observed import Fact, TuneInput
 from monitor.tuning.standdown import is_wrong_pair, stand_down
-from monitor.tuning.threshold import LOWER_BELOW, RAISE_ABOVE
+from monitor.tuning.threshold import LOWER_BELOW, RAISE_ABOVE, rate_of
+
+#: Lower bound (95 %) of a gain that is acted on although no trigger fires (ratio).
+SURE_GAIN = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,28 @@ def guarded_step(given: TuneInput, direction: Action) -> Guarded:
     if direction is Action.RAISE:
         return guard(given, now + 1)
     return guard(given, now - 1 if now > given.limits.minimum else 0)
+
+
+def sure_gain(given: TuneInput) -> Guarded:
+    """The tuner's own change, if even the lower bound of its gain is above `SURE_GAIN`; no mere trials."""
+    advice = tune(given)
+    target = advice.num_speculative_tokens
+    forecast = advice.forecasts.get(target) if target is not None else None
+    if advice.action not in (Action.RAISE, Action.LOWER, Action.OFF) or forecast is None:
+        return Guarded(False, target, advice.reason, advice.sentence, forecast)
+    if forecast.gain_low <= SURE_GAIN:
+        return _refuse(given, target, Reason.GAIN_BELOW_RESTART_COST, forecast)
+    return Guarded(True, target, advice.reason, advice.sentence, forecast)
+
+
+def guarded(given: TuneInput) -> Guarded:
+    """The whole guarded rule set on one observation: the trigger's step if the guard lets it, else a sure gain."""
+    rate = rate_of(given.current, given.num_speculative_tokens)
+    if rate is not None and not LOWER_BELOW <= rate <= RAISE_ABOVE:
+        step = guarded_step(given, Action.RAISE if rate > RAISE_ABOVE else Action.LOWER)
+        if step.is_allowed:
+            return step
+    return sure_gain(given)
 
 
 def _refuse(given: TuneInput, proposed: int | None, reason: Reason, forecast: Forecast | None = None) -> Guarded:

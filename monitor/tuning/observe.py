@@ -14,6 +14,8 @@ from monitor.signals.steps import decode_batch, step_time
 from monitor.signals.window import Pair, is_rateable, is_reliable
 from monitor.tuning.observed import CostRow, Row
 
+#: Newest intervals of a setting that its row rests on (seconds): acceptance drifts with the traffic.
+ROW_SECONDS = 6 * 3600.0
 #: Bins per doubling of the decode batch in the load of a day.
 BINS_PER_DOUBLING = 1.0
 
@@ -45,10 +47,11 @@ def row_of(intervals: Sequence[Interval], setting: Setting) -> Row:
     )
 
 
-def rows_of(pairs: Iterable[Pair]) -> dict[int, Row]:
+def rows_of(pairs: Iterable[Pair], newest_seconds: float = ROW_SECONDS) -> dict[int, Row]:
     """One row per number of speculative tokens among the lives; the newest method and draft model only, no schedules.
 
-    Rows of another method or draft would be compared as if their acceptance were the same.
+    Each rests on the newest `newest_seconds` that were spent at its setting (summed over engines and servers). Rows of
+    another method or draft would be compared as if their acceptance were the same.
     """
     ordered = sorted(pairs, key=lambda pair: pair[1].end)
     drafting = next(
@@ -63,8 +66,21 @@ def rows_of(pairs: Iterable[Pair]) -> dict[int, Row]:
         if tokens is not None and same and not setting.schedule:
             groups[tokens].append((life, interval))
     return {
-        tokens: row_of([interval for _, interval in group], group[-1][0].setting) for tokens, group in groups.items()
+        tokens: row_of(_newest([interval for _, interval in group], newest_seconds), group[-1][0].setting)
+        for tokens, group in groups.items()
     }
+
+
+def _newest(intervals: Sequence[Interval], seconds: float) -> list[Interval]:
+    """The last of the intervals, by end, that together last `seconds`; at least one."""
+    kept: list[Interval] = []
+    total = 0.0
+    for interval in reversed(intervals):
+        if kept and total >= seconds:
+            break
+        kept.append(interval)
+        total += interval.elapsed_seconds
+    return kept[::-1]
 
 
 def cost_rows(pairs: Iterable[Pair]) -> tuple[CostRow, ...]:

@@ -42,7 +42,7 @@ def stand_down(given: TuneInput) -> tuple[Action, Reason] | None:
 
 
 def is_too_little(row: Row, tokens: int, given: TuneInput) -> bool:
-    """Whether the row is known to rest on fewer drafts, requests or seconds than a claim needs; unknown counts do not bar."""
+    """Whether the row is known to rest on less than a claim needs; what is unknown does not bar."""
     few_drafts = tokens > 0 and row.num_drafts is not None and row.num_drafts < given.need_drafts
     few_requests = row.finished_requests is not None and row.finished_requests < given.need_requests
     too_short = row.covered_seconds is not None and row.covered_seconds < given.need_seconds

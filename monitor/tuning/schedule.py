@@ -1,0 +1,148 @@
+"""A number of tokens for each batch size (`num_speculative_tokens_per_batch_size`), where that helps and is taken.
+
+The engine looks the number up by the requests scheduled in a step. Boundaries flip from step to step, so segments are
+wide and few. A setting of 0 in a schedule is not off: it still costs 6.6 % at batch 2 and 21.6 % at 189 (vllm#49548).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from monitor.tuning.cost import Cost
+from monitor.tuning.decision import highest_candidate
+from monitor.tuning.forecast import fitted_cost
+from monitor.tuning.observed import TuneInput
+from monitor.tuning.projection import Length, project
+from monitor.tuning.standdown import stand_down
+
+#: A neighbouring segment differs only if its setting is better there by more than this (ratio).
+LEAST_DIFFERENCE = 0.03
+#: Gain over the best single setting, weighted by the load, that a schedule must be predicted to bring (ratio).
+LEAST_GAIN = 0.02
+#: A segment spans at least this factor of batch sizes.
+LEAST_WIDTH = 2.0
+#: Relative error of the step-time ratio at the ends of the range beyond which no schedule is proposed.
+MOST_ERROR = 0.08
+#: Batch sizes tried per doubling.
+POINTS_PER_DOUBLING = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What a schedule depends on besides the tuner's input."""
+
+    max_num_seqs: int
+    takes_schedule: bool
+    data_parallel_size: int = 1
+    #: Verify cost of mixtures of experts can peak mid-range: their schedule need not fall with the batch.
+    is_mixture_of_experts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleAdvice:
+    """Triples (first batch, last batch, tokens) that cover 1 .. max_num_seqs, or none with the reason in words."""
+
+    triples: tuple[tuple[int, int, int], ...]
+    sentence: str
+    #: Predicted gain over the best single setting at the load given (ratio); None without a schedule.
+    gain: float | None = None
+
+
+def propose_schedule(given: TuneInput, server: Server) -> ScheduleAdvice:
+    """A schedule for the server, or the reason why none is proposed."""
+    why = _why_not(given, server)
+    if why:
+        return ScheduleAdvice((), why)
+    now = given.num_speculative_tokens or 0
+    cost, lengths = fitted_cost(given), project(given.observed, given.drafting, highest_candidate(given))
+    settings = [k for k in lengths if max(1, given.limits.minimum) <= k <= highest_candidate(given)]
+    batches = _grid(server.max_num_seqs)
+    ends = [(tokens, batch) for tokens in (settings[0], settings[-1]) for batch in (batches[0], batches[-1])]
+    if any(_ratio_error(cost, now, tokens, batch) > MOST_ERROR for tokens, batch in ends):
+        return ScheduleAdvice((), "What a draft token costs at other batch sizes is not known well enough yet.")
+    best = _choose(batches, settings, cost, lengths, falls=not server.is_mixture_of_experts)
+    triples = _segments(batches, best, server.max_num_seqs)
+    if len(triples) < 2:
+        return ScheduleAdvice((), f"{triples[0][2]} tokens are best, or as good as best, at every batch size.")
+    gain = _gain(given, triples, settings, cost, lengths)
+    if gain < LEAST_GAIN:
+        return ScheduleAdvice((), f"A schedule would bring {gain:.1%} over the best single setting at the load seen.")
+    return ScheduleAdvice(triples, f"A schedule is predicted to bring {gain:.1%} over the best single setting.", gain)
+
+
+def _why_not(given: TuneInput, server: Server) -> str:
+    if not server.takes_schedule:
+        return "This engine version takes no num_speculative_tokens_per_batch_size."
+    if server.data_parallel_size > 1:
+        return "The engine ignores a schedule with data parallelism."
+    refusal = stand_down(given)
+    if refusal is not None:
+        return f"Nothing is proposed for this server now ({refusal[1].value})."
+    if not given.num_speculative_tokens:
+        return "Speculation is off."
+    if not given.batches:
+        return "The load of the day is not known."
+    return ""
+
+
+def _grid(highest: int) -> list[int]:
+    count = max(1, round(math.log2(highest) * POINTS_PER_DOUBLING)) if highest > 1 else 0
+    return sorted({round(2 ** (i / POINTS_PER_DOUBLING)) for i in range(count)} | {1, highest})
+
+
+def _ratio_error(cost: Cost, now: int, tokens: int, batch: float) -> float:
+    here, there = cost.log_seconds(now, batch)[1], cost.log_seconds(tokens, batch)[1]
+    slope = there - here
+    return math.sqrt(max(0.0, float(slope @ cost.covariance @ slope)))
+
+
+def _log_goodput(tokens: int, batch: float, cost: Cost, lengths: Mapping[int, Length]) -> float:
+    return math.log(lengths[tokens].value) - cost.log_seconds(tokens, batch)[0]
+
+
+def _choose(
+    batches: Sequence[int], settings: Sequence[int], cost: Cost, lengths: Mapping[int, Length], *, falls: bool
+) -> list[int]:
+    """Setting for each batch, from the smallest on: the former one goes on unless another is better by enough."""
+    chosen: list[int] = []
+    for batch in batches:
+        allowed = [k for k in settings if not (falls and chosen and k > chosen[-1])]
+        worths = {k: _log_goodput(k, batch, cost, lengths) for k in allowed}
+        best = max(worths, key=lambda k: worths[k])
+        if chosen and worths.get(chosen[-1], -math.inf) >= worths[best] - math.log1p(LEAST_DIFFERENCE):
+            best = chosen[-1]
+        chosen.append(best)
+    return chosen
+
+
+def _segments(batches: Sequence[int], best: Sequence[int], highest: int) -> tuple[tuple[int, int, int], ...]:
+    """Neighbours of equal setting merged; segments narrower than `LEAST_WIDTH` go to the one before them."""
+    starts: list[tuple[int, int]] = []
+    for index, (batch, tokens) in enumerate(zip(batches, best, strict=True)):
+        if starts and starts[-1][1] == tokens:
+            continue
+        ends = next((b for b, k in zip(batches[index:], best[index:], strict=True) if k != tokens), highest + 1)
+        if starts and ends / batch < LEAST_WIDTH:
+            continue
+        starts.append((batch, tokens))
+    merged = [starts[0]] + [b for a, b in pairwise(starts) if a[1] != b[1]]
+    lasts = [start - 1 for start, _ in merged[1:]] + [highest]
+    return tuple((start, last, tokens) for (start, tokens), last in zip(merged, lasts, strict=True))
+
+
+def _gain(
+    given: TuneInput, triples: Sequence[tuple[int, int, int]], settings: Sequence[int], cost: Cost,
+    lengths: Mapping[int, Length],
+) -> float:
+    """Gain of the schedule over the best single setting, weighted by the load (ratio)."""
+    total = sum(share for _, share in given.batches)
+
+    def mean(tokens_at: Mapping[float, int]) -> float:
+        return sum(s / total * _log_goodput(tokens_at[b], b, cost, lengths) for b, s in given.batches)
+
+    scheduled = {b: next((k for _, last, k in triples if b <= last), triples[-1][2]) for b, _ in given.batches}
+    single = max(mean(dict.fromkeys(scheduled, tokens)) for tokens in settings)
+    return math.expm1(mean(scheduled) - single)
