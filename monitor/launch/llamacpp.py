@@ -13,8 +13,9 @@ from monitor.launch import llamacpp_flags as flags
 from monitor.launch.argv import Found
 from monitor.launch.outcome import Finding, SpeculationFlags, Target, fatal
 from monitor.launch.speculation import Speculation, canonical_method
-from monitor.launch.values import items_for, value_of
+from monitor.launch.values import value_of
 from monitor.launch.versions import Span, Version, bound
+from monitor.launch.writing import write_flags
 
 _BY_TYPE = {row.name: row for row in flags.TYPES}
 _BY_METHOD = {row.method: row for row in flags.TYPES}
@@ -89,19 +90,9 @@ def write_speculation(version: Version, speculation: Speculation, target: Target
         values[row.lookup] = speculation.prompt_lookup_max
     if row is not None and row.name == "ngram-mod":
         findings += _lower_least(extra, speculation.num_speculative_tokens)
-    argv: list[str] = []
-    rows = {flag.key: flag for flag in flags.SPECULATION_FLAGS}
-    for key, value in (values | {key: extra[key] for key in sorted(extra)}).items():
-        if value is None:
-            continue
-        flag = rows.get(key)
-        if flag is None:
-            findings.append(fatal(f"key {key}: llama-server has no flag for it"))
-        elif version not in flag.span:
-            findings.append(fatal(f"{flag.names[0]}: build {version} does not have it; it exists in {flag.span}"))
-        else:
-            argv += items_for(flag, value)
-    return SpeculationFlags(tuple(argv), tuple(findings))
+    values |= {key: extra[key] for key in sorted(extra)}
+    argv, more = write_flags(f"llama-server {version}", version, flags.SPECULATION_FLAGS, values)
+    return SpeculationFlags(argv, (*findings, *more))
 
 
 def _lower_least(extra: dict[str, object], tokens: int | None) -> Iterator[Finding]:

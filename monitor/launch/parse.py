@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 from monitor.errors import LaunchError
 from monitor.launch import llamacpp, llamacpp_flags, sglang, sglang_flags, vllm_flags, vllm_read
 from monitor.launch.argv import Flag, Found, Habits, Scan, is_flag, scan, without
+from monitor.launch.membership import part_of
 from monitor.launch.program import find_program
 from monitor.launch.redact import redact_text
 from monitor.launch.speculation import Speculation
@@ -96,8 +96,6 @@ def parse_command(engine: Engine, argv: Sequence[str]) -> ParsedCommand:
     problems = [*found.problems, *problems, *more, *_unknown(base, grammar, found)]
     if "config" in options and not spec:
         problems.append(f"--config {options['config']}: speculation may be set in that file, which is not read")
-    names = options.get("served_model_name")
-    served = _served_names(engine, names)
     return ParsedCommand(
         engine=engine,
         base_argv=base,
@@ -105,14 +103,14 @@ def parse_command(engine: Engine, argv: Sequence[str]) -> ParsedCommand:
         model=_model(engine, argv, options),
         port=_whole(options, "port") or grammar.port,
         host=_text(options, "host"),
-        served_model_names=served,
+        served_model_names=_served_names(engine, options.get("served_model_name")),
         tensor_parallel_size=_whole(options, "tensor_parallel_size") or 1,
         pipeline_parallel_size=_whole(options, "pipeline_parallel_size") or 1,
         data_parallel_size=_whole(options, "data_parallel_size") or 1,
         shutdown_timeout_seconds=_number(options, "shutdown_timeout"),
         max_num_seqs=_whole(options, "max_num_seqs"),
-        part_of=_part_of(options),
-        options=MappingProxyType(options),
+        part_of=part_of(options),
+        options=options,
         problems=tuple(redact_text(problem) for problem in problems),
     )
 
@@ -175,31 +173,6 @@ def _served_names(engine: Engine, given: object) -> tuple[str, ...]:
         return ()
     parts = given.split(",") if engine is Engine.LLAMACPP else [given]
     return tuple(part.strip() for part in parts if part.strip())
-
-
-#: Options that make a server part of a larger engine, and from which value on.
-_PART_OF = (
-    ("nnodes", 2, "one of several nodes"),
-    ("node_rank", 1, "one of several nodes"),
-    ("data_parallel_rank", 0, "one rank of an external data-parallel group"),
-    ("data_parallel_start_rank", 1, "one node of a data-parallel group"),
-)
-
-
-def _part_of(options: Mapping[str, object]) -> str | None:
-    for key, least, words in _PART_OF:
-        value = options.get(key)
-        if isinstance(value, int) and value >= least:
-            return f"{words} (--{key.replace('_', '-')} {value})"
-    if options.get("data_parallel_external_lb") is True:
-        return "one rank of an external data-parallel group (--data-parallel-external-lb)"
-    if options.get("headless") is True:
-        return "a node without an API of its own (--headless)"
-    if "kv_transfer_config" in options:
-        return "one side of a prefill/decode pair (--kv-transfer-config)"
-    if options.get("disaggregation_mode", "null") != "null":
-        return f"one side of a prefill/decode pair (--disaggregation-mode {options['disaggregation_mode']})"
-    return None
 
 
 def _text(options: Mapping[str, object], key: str) -> str | None:

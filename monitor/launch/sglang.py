@@ -14,8 +14,9 @@ from monitor.launch import sglang_flags as flags
 from monitor.launch.argv import Found
 from monitor.launch.outcome import Finding, SpeculationFlags, Target, fatal
 from monitor.launch.speculation import Speculation, canonical_method
-from monitor.launch.values import items_for, value_of
+from monitor.launch.values import value_of
 from monitor.launch.versions import Version
+from monitor.launch.writing import write_flags
 
 _METHODS = {algorithm: method for method, algorithm in flags.ALGORITHMS.items()}
 
@@ -70,23 +71,16 @@ def _take_count(method: str, given: dict[str, object]) -> int | None:
 def write_speculation(version: Version, speculation: Speculation, target: Target) -> SpeculationFlags:
     """The flags for `speculation`, with every finding; nothing is raised here."""
     method = method_of(speculation.method) if speculation.method else None
-    findings = list(_check(method, speculation))
+    findings = _check(method, speculation)
     values: dict[str, object] = {
         flags.ALGORITHM: flags.ALGORITHMS.get(method or "", speculation.method),
         flags.MODEL: None if method in flags.TAKES_NO_MODEL else speculation.model,
         **_count_values(method, speculation),
         flags.QUANTIZATION: speculation.quantization,
     }
-    argv: list[str] = []
-    rows = {flag.key: flag for flag in flags.SPECULATION_FLAGS}
-    for key, value in (values | {key: speculation.extra[key] for key in sorted(speculation.extra)}).items():
-        if value is None:
-            continue
-        if key in rows:
-            argv += items_for(rows[key], value)
-        else:
-            findings.append(fatal(f"key {key}: SGLang has no flag for it"))
-    return SpeculationFlags(tuple(argv), tuple(findings))
+    values |= {key: speculation.extra[key] for key in sorted(speculation.extra)}
+    argv, more = write_flags("SGLang", version, flags.SPECULATION_FLAGS, values)
+    return SpeculationFlags(argv, (*findings, *more))
 
 
 def _count_values(method: str | None, speculation: Speculation) -> Mapping[str, object]:

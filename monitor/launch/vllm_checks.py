@@ -51,6 +51,9 @@ def check(case: Case) -> Iterator[Finding]:
         yield from part(case)
     yield from check_schedule(case)
     yield from check_synthetic(case)
+    limit = case.speculation.extra.get("disable_by_batch_size")
+    if isinstance(limit, int) and limit < 2:
+        yield fatal(f"key disable_by_batch_size: found {limit}, expected 2 or more")
 
 
 def check_method(case: Case) -> Iterator[Finding]:
@@ -202,9 +205,6 @@ def check_keys(case: Case) -> Iterator[Finding]:
         for choice in CHOICES:
             if choice.key == name and case.version in choice.span and value not in choice.values:
                 yield fatal(f"key {name}: found {value!r}, {case.release} expects one of {', '.join(choice.values)}")
-    limit = case.speculation.extra.get("disable_by_batch_size")
-    if isinstance(limit, int) and limit < 2:
-        yield fatal(f"key disable_by_batch_size: found {limit}, expected 2 or more")
 
 
 def _check_key(case: Case, key: Key) -> Iterator[Finding]:

@@ -91,6 +91,8 @@ OTHER_FLAGS: Final = tuple(
         (("--data-parallel-rank", "-dpn"), "data_parallel_rank", Kind.WHOLE, Takes.VALUE, Span()),
         (("--data-parallel-start-rank", "-dpr"), "data_parallel_start_rank", Kind.WHOLE, Takes.VALUE, Span()),
         (("--data-parallel-external-lb", "-dpe"), "data_parallel_external_lb", Kind.TRUTH, Takes.SWITCH, Span()),
+        (("--data-parallel-hybrid-lb", "-dph"), "data_parallel_hybrid_lb", Kind.TRUTH, Takes.SWITCH, Span()),
+        (("--data-parallel-size-local", "-dpl"), "data_parallel_size_local", Kind.WHOLE, Takes.VALUE, Span()),
         (("--nnodes", "-n"), "nnodes", Kind.WHOLE, Takes.VALUE, Span()),
         (("--node-rank", "-r"), "node_rank", Kind.WHOLE, Takes.VALUE, Span()),
         (("--headless",), "headless", Kind.TRUTH, Takes.SWITCH, Span()),

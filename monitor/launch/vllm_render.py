@@ -8,11 +8,11 @@ from dataclasses import replace
 from monitor.launch import vllm_checks, vllm_methods
 from monitor.launch.outcome import Finding, SpeculationFlags, Target, fatal
 from monitor.launch.speculation import Speculation, canonical_method, compact
-from monitor.launch.values import items_for
 from monitor.launch.versions import Version, bound
 from monitor.launch.vllm_checks import Case
 from monitor.launch.vllm_flags import FIRST_WITH_SPECULATION, NEEDS_V2_BLOCK_MANAGER, OLD_FLAGS, USES_OLD_FLAGS
 from monitor.launch.vllm_methods import Draft, Generation
+from monitor.launch.writing import write_flags
 
 _CONFIG_FLAG = "--speculative-config"
 _V2_FLAG = "--use-v2-block-manager"
@@ -74,20 +74,11 @@ def _old_flags(case: Case) -> tuple[tuple[str, ...], list[Finding]]:
         given["model"] = "[ngram]"
         if "prompt_lookup_max" not in given:
             findings.append(fatal(f"method ngram: {case.release} needs prompt_lookup_max"))
-    argv: list[str] = []
-    flags = {flag.key: flag for flag in OLD_FLAGS}
-    for key in sorted(given, key=lambda name: list(flags).index(name) if name in flags else len(flags)):
-        flag = flags.get(key)
-        if flag is None:
-            findings.append(fatal(f"key {key}: {case.release} has no flag for it"))
-        elif case.version not in flag.span:
-            findings.append(fatal(f"{flag.names[0]}: {case.release} does not have it; it exists in {flag.span}"))
-        else:
-            argv += items_for(flag, given[key])
-    limit = given.get("disable_by_batch_size")
-    if isinstance(limit, int) and limit < 2:
-        findings.append(fatal(f"key disable_by_batch_size: found {limit}, expected 2 or more"))
-    return tuple(argv), findings
+    # In the order of the table, so that model and count stand first.
+    keys = [flag.key for flag in OLD_FLAGS]
+    ordered = {key: given[key] for key in sorted(given, key=lambda key: keys.index(key) if key in keys else len(keys))}
+    argv, more = write_flags(case.release, case.version, OLD_FLAGS, ordered)
+    return argv, [*findings, *more]
 
 
 def _config_flag(case: Case) -> tuple[tuple[str, ...], list[Finding]]:

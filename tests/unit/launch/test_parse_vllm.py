@@ -151,7 +151,12 @@ def test_the_model_and_its_name_are_found(line: str, model: str | None, served: 
         ("--data-parallel-rank 0", "external data-parallel group"),
         ("--data-parallel-external-lb", "external data-parallel group"),
         ("-dpr 2", "one node of a data-parallel group"),
+        ("--data-parallel-hybrid-lb", "one node of a data-parallel group"),
+        ("-dp 4 -dpl 2", "2 of 4 ranks are here"),
         ("--headless", "without an API"),
+        ("""--kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'""", "prefill/decode"),
+        ("""--kv-transfer-config '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_consumer"}'""", "prefill/decode"),
+        ("--kv-transfer-config '{'", "prefill/decode"),
         ("""--kv-transfer-config '{"kv_role":"kv_producer"}'""", "prefill/decode"),
     ],
 )
@@ -160,7 +165,9 @@ def test_a_part_of_a_larger_engine_is_told(line: str, said: str) -> None:
 
 
 def test_a_server_that_stands_alone_is_no_part() -> None:
-    assert parse("vllm serve m -tp 4 -dp 2 --nnodes 1 --node-rank 0").part_of is None
+    assert parse("vllm serve m -tp 4 -dp 2 -dpl 2 --nnodes 1 --node-rank 0").part_of is None
+    offload = """--kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both"}'"""
+    assert parse(f"vllm serve m {offload}").part_of is None
 
 
 def test_other_options_are_kept_by_what_they_set() -> None:
