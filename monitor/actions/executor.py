@@ -22,6 +22,7 @@ from monitor.actions.memory import Memory
 from monitor.actions.records import is_in_force, lease_name, pause_of, refusal_of_records, starts_left
 from monitor.actions.steady import SteadyTime
 from monitor.actions.step import Seen, Step, Timing
+from monitor.actions.steps import moved
 from monitor.actions.terms import terms_of
 from monitor.clock import Clock
 from monitor.errors import ActionError
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 #: Steps of one change in one tick: enough to pass through states that wait for nothing, never a loop.
 _STEPS_A_TICK = 8
+#: A step that was entered further in the future than this was entered by another clock.
+_CLOCK_SLACK = timedelta(seconds=5)
 
 
 class Executor:
@@ -109,6 +112,8 @@ class Executor:
     ) -> tuple[list[RolloutEvent], bool]:
         """One step of one change: what happened, and whether another may follow at once."""
         case = self._case(change, work, now, steady)
+        if change.entered_at > steady + _CLOCK_SLACK:
+            return self._rebase(change, work.rollout, steady, now), True
         try:
             seen = self._lookout.look(case)
         except ActionError as error:
@@ -132,6 +137,16 @@ class Executor:
         if not stored.act_first:
             self._hands.perform(stored, case)
         return events, stored.again
+
+    def _rebase(self, change: Change, rollout: Rollout, steady: datetime, now: datetime) -> list[RolloutEvent]:
+        """Bring the times of a change back into the past: the clock was set back while nobody looked."""
+        shifted = moved(change, steady - change.entered_at)
+        sentence = f"{change.server}: the clock was set back, times of this change moved with it"
+        with self._store.write() as unit:
+            if unit.changes.get(change.id) != change:
+                return []
+            _, events = self._journal.write(unit, Step(change=shifted, sentence=sentence), rollout, None, "", now)
+        return events
 
     def _case(self, change: Change, work: _Work, now: datetime, steady: datetime) -> Case:
         managed = self._fleet.managed[change.server]

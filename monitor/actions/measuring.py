@@ -15,9 +15,13 @@ from monitor.model.rollout import Change, ChangeState, Outcome
 
 def warming(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
     """The next step of a server that is ready and not yet judged; its numbers do not count."""
-    trouble = _lost(change, seen, terms, now) or _called_off(change, seen, terms, now)
-    if trouble is not None or not is_over(change.deadline, now):
+    trouble = _lost(change, seen, terms, now)
+    if trouble is not None:
         return trouble
+    if _is_called_off(terms):
+        return _called_off(change, seen, terms, now)
+    if not is_over(change.deadline, now):
+        return None
     # Once more a token, now under traffic: a server that fails from the second request on is not observed for long.
     if seen.readiness is None or seen.readiness.ready is not Ready.YES:
         return _not_warm(change, seen, terms, now)
@@ -48,9 +52,13 @@ def _not_warm(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
 
 def observing(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
     """The next step of a server whose new setting is being measured."""
-    trouble = _lost(change, seen, terms, now) or _called_off(change, seen, terms, now)
-    if trouble is not None or seen.judgement is None:
+    trouble = _lost(change, seen, terms, now)
+    if trouble is not None:
         return trouble
+    if _is_called_off(terms):
+        return _called_off(change, seen, terms, now)
+    if seen.judgement is None:
+        return None
     over = is_over(change.deadline, now)
     judgement = settle(seen.judgement, terms.timing.unproved) if over else seen.judgement
     if judgement.verdict is Verdict.WATCH:
@@ -65,9 +73,8 @@ def observing(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
 def _take_back(
     change: Change, judgement: Judgement, seen: Seen, terms: Terms, now: datetime, told: str
 ) -> Step | None:
-    held = _held(change, seen, terms, now, told)
     if seen.is_paused:
-        return held
+        return _held(change, seen, terms, now, told)
     back = go_back(
         change,
         terms,
@@ -102,10 +109,12 @@ def _failed_later(step: Step, seen: Seen, terms: Terms) -> Step:
     return replace(step, event=EventKind.START_FAILED, detail=seen.log_tail, rejects=rejects)
 
 
+def _is_called_off(terms: Terms) -> bool:
+    return bool(terms.cancelled) and not terms.is_restart and not terms.is_restore
+
+
 def _called_off(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
     """Go back because someone asked for it, as soon as no pause forbids it."""
-    if not terms.cancelled or terms.is_restart or terms.is_restore:
-        return None
     if seen.is_paused:
         return _held(change, seen, terms, now, terms.cancelled)
     return go_back(change, terms, now, outcome=Outcome.CANCELLED, sentence=terms.cancelled, serves=True)

@@ -10,6 +10,10 @@ from monitor.actions.step import Act, Seen, Step, Terms
 from monitor.drivers.protocol import DriverStatus
 from monitor.model.rollout import Change, ChangeState, Measured, Outcome
 
+_MOMENTS = (
+    "entered_at", "deadline", "drained_at", "stop_asked_at", "killed_at", "stopped_at", "started_at", "ready_at",
+    "retry_at",
+)  # fmt: skip
 _FINAL_EVENTS = {
     ChangeState.PROMOTED: EventKind.CHANGE_PROMOTED,
     ChangeState.ROLLED_BACK: EventKind.CHANGE_ROLLED_BACK,
@@ -46,6 +50,12 @@ def entered(change: Change, state: ChangeState, now: datetime, seconds: float | 
         deadline=None if seconds is None else after(now, seconds),
         sentence=sentence or change.sentence,
     )
+
+
+def moved(change: Change, by: timedelta) -> Change:
+    """`change` with every moment of it moved by the same span."""
+    moments = {name: getattr(change, name) for name in _MOMENTS}
+    return replace(change, **{name: at + by for name, at in moments.items() if at is not None})
 
 
 def finish(

@@ -32,6 +32,7 @@ def terms_of(
 ) -> Terms:
     """The terms of `change` as they are now (the operator may edit command and limits at any time)."""
     launcher = managed.driver.launcher
+    brings_back = is_restore(change, rollout)
     edited = change.command_hash not in ("", launcher.base_hash)
     return Terms(
         limits=group.limits,
@@ -41,12 +42,13 @@ def terms_of(
         undo_to=launcher.base_setting if edited else change.current,
         base_hash=launcher.base_hash,
         is_restart=rollout.current == rollout.proposed,
-        is_restore=is_restore(change, rollout) or (decision is not None and decision.rule == ROLLBACK_RULE),
+        is_restore=brings_back or (decision is not None and decision.rule == ROLLBACK_RULE),
         is_stuck=decision is not None and decision.reason is Reason.ENGINE_STUCK,
         has_drain_control=managed.balancer.has_control,
         is_first_start=is_first_start(unit, change, now),
         expires_at=_expires_at(change, decision, changes, timing),
-        cancelled=rollout.sentence if rollout.outcome is not None else "",
+        # A rollout that is called off is what brings servers back, not a reason to stop doing so.
+        cancelled=rollout.sentence if rollout.outcome is not None and not brings_back else "",
         dry_run="" if managed.driver.acts else _would_do(change.current, change.proposed, managed),
     )
 
