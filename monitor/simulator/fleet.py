@@ -42,6 +42,7 @@ class Fleet:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sim-fleet", daemon=True)
         self._hosted: dict[int, HostedServer] = {}
+        self._watchers: set[asyncio.Task[None]] = set()
 
     def start(self) -> tuple[int, ...]:
         """Start all servers and wait until each listens; their ports, in order.
@@ -111,6 +112,14 @@ class Fleet:
     async def _load(self, hosted: HostedServer) -> None:
         await asyncio.sleep(hosted.options.start_seconds)
         await hosted.listen()
+        watcher = asyncio.ensure_future(self._bury(hosted))
+        self._watchers.add(watcher)
+        watcher.add_done_callback(self._watchers.discard)
+
+    async def _bury(self, hosted: HostedServer) -> None:
+        """What the end of the process is to a server of its own: the port is free again."""
+        await hosted.ended.wait()
+        await hosted.close()
 
     async def _restart(self, port: int, options: SimOptions) -> None:
         old = self._hosted[port]
@@ -119,6 +128,9 @@ class Fleet:
         await self._load(self._bind(replace(options, port=port)))
 
     async def _stop_all(self) -> None:
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
         await asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))
 
 

@@ -78,7 +78,9 @@ class HostedServer:
             sock.close()
             raise
         self._socket = sock
-        return int(sock.getsockname()[1])
+        port = int(sock.getsockname()[1])
+        self.log = SimLog(_LOG, {"name": f"{self.options.model_name}:{port}"})
+        return port
 
     async def listen(self) -> None:
         """The model is loaded: answer requests and let time run."""

@@ -38,7 +38,6 @@ class _Process:
         self._options = options
         self._faults = Faults(options.faults)
         self._hosted = HostedServer(options, clock)
-        self._log = self._hosted.log
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
@@ -52,7 +51,8 @@ class _Process:
                 return 0
             if self._fails_to_start("oom"):
                 return FAILED
-            await self._hosted.listen()
+            if not await self._listens():
+                return FAILED
             ended, stopped = asyncio.ensure_future(self._hosted.ended.wait()), asyncio.ensure_future(self._stop.wait())
             done, pending = await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
             for waiter in pending:
@@ -64,10 +64,10 @@ class _Process:
         finally:
             await self._hosted.close()
             await asyncio.sleep(self._options.stop_seconds)
-            self._log.info("process ended")
+            self._hosted.log.info("process ended")
 
     def _begin(self) -> bool:
-        options, log = self._options, self._log
+        options, log = self._options, self._hosted.log
         log.info("vLLM API server version 0.32.0 (SIMULATED: no model, no GPU), pid %d", os.getpid())
         for flag in options.ignored:
             log.info("%s changes nothing here", flag)
@@ -79,13 +79,25 @@ class _Process:
         try:
             self._hosted.bind()
         except OSError as error:
-            log.error("cannot bind %s:%d: %s", options.host, options.port, error.strerror)
+            self._port_taken(error)
             return False
         child = self._order(FaultKind.ORPHAN_CHILD)
         if child is not None:
             self._hosted.endpoints.orphans.append(_spawn_orphan(child.numbers()[0]))
             log.info("child pid %d lives in its own session", self._hosted.endpoints.orphans[-1])
         return True
+
+    async def _listens(self) -> bool:
+        try:
+            await self._hosted.listen()
+        except OSError as error:  # Linux lets two servers bind a port while neither listens: the second loses here
+            self._port_taken(error)
+            return False
+        return True
+
+    def _port_taken(self, error: OSError) -> None:
+        where = f"{self._options.host}:{self._options.port}"
+        self._hosted.log.error("cannot bind %s: %s", where, error.strerror)
 
     def _order(self, kind: FaultKind) -> Fault | None:
         return self._faults.active(kind, 0.0)
@@ -103,9 +115,9 @@ class _Process:
             return False
         if how == "flag":
             k = self._options.num_speculative_tokens
-            self._log.error("ValueError: num_speculative_tokens=%d is not supported by this draft model (SIMULATED)", k)
+            self._hosted.log.error("ValueError: num_speculative_tokens=%d is not supported by this draft model", k)
         else:
-            self._log.error("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.05 GiB (SIMULATED)")
+            self._hosted.log.error("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.05 GiB")
         return True
 
     async def _stopped_within(self, seconds: float) -> bool:
@@ -118,9 +130,9 @@ class _Process:
     def _on_signal(self, number: int) -> None:
         name = signal.Signals(number).name
         if self._hosted.server.fault(FaultKind.IGNORE_SIGTERM):
-            self._log.warning("%s ignored, as ordered", name)
+            self._hosted.log.warning("%s ignored, as ordered", name)
             return
-        self._log.info("%s received", name)
+        self._hosted.log.info("%s received", name)
         self._stop.set()
 
 
