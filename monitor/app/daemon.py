@@ -1,0 +1,381 @@
+"""One running configuration: builds every part, starts them in order, stops them in the reverse one.
+
+Order of starting: store, then memory from it, then servers that should run, then scraping, deciding, acting, telling,
+showing. Stopping goes backwards: first nothing new is begun, then what is under way ends, then the store closes.
+Managed servers are never stopped: they outlive the daemon.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import datetime, time, timedelta
+from urllib.parse import urlsplit
+
+from monitor.actions.executor import Executor
+from monitor.actions.fleet import Fleet
+from monitor.actions.orders import Orders
+from monitor.actions.records import starts_left
+from monitor.actions.step import Timing
+from monitor.app.evidence import gather
+from monitor.app.outbox import StoreOutbox
+from monitor.app.parts import managed, server_parts
+from monitor.app.receivers import make_receivers
+from monitor.app.reports import Reports
+from monitor.app.supervisor import Supervisor
+from monitor.app.view import DaemonView, Heart
+from monitor.clock import Clock
+from monitor.config.fleet import configured_settings, groups, host_name, servers, tuning_sets
+from monitor.config.load import secret
+from monitor.config.model import Config
+from monitor.config.rules import LoadedRules
+from monitor.cycle.act import Actor
+from monitor.cycle.collect import Collector
+from monitor.cycle.decider import Decider
+from monitor.cycle.evaluate import Evaluator
+from monitor.cycle.history import History
+from monitor.cycle.judge import StoredJudge
+from monitor.cycle.prober import Prober
+from monitor.cycle.settings import SettingFinder
+from monitor.cycle.tell import event_sink
+from monitor.dialects import Dialects
+from monitor.errors import FatalError, MonitorError
+from monitor.intervals.track import Track, resume
+from monitor.model.life import Setting
+from monitor.model.record import AuditEntry, Evidence, Restart
+from monitor.model.server import Group, ServerName
+from monitor.notify.outbox import OutboxWorker
+from monitor.policy.telling import TellingPolicy
+from monitor.schedule import Calendar, Ticker
+from monitor.scrape.loop import ScrapeLoop
+from monitor.scrape.watchdog import Watchdog
+from monitor.store import Retention, Store
+from monitor.targets.local import server_behind
+from monitor.telemetry import Telemetry
+from monitor.web.pages import make_app
+from monitor.web.server import WebServer
+
+log = logging.getLogger(__name__)
+
+#: How often rollouts are advanced (seconds): the steps of a restart are seconds apart.
+ACT_SECONDS = 1.0
+#: Intervals kept in memory over all servers: about 2 kB each.
+_REMEMBERED = 120_000
+#: Longest and shortest time that history is kept in memory (seconds).
+_REMEMBER_MOST, _REMEMBER_LEAST = 86_400.0, 7_200.0
+#: The loop counts as standing still after so many turns, and at least so long (seconds).
+_STILL_TURNS, _STILL_LEAST = 5.0, 120.0
+
+
+class Daemon:
+    """Everything that runs for one configuration on one store."""
+
+    def __init__(
+        self, config: Config, rules: LoadedRules, store: Store, telemetry: Telemetry, clock: Clock,
+        supervisor: Supervisor, *, fatal: Callable[[FatalError], None], boot_id: str,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._clock = clock
+        self._telemetry = telemetry
+        self._supervisor = supervisor
+        self.servers = servers(config)
+        self.groups = groups(config)
+        self._by_name = {server.name: server for server in self.servers}
+        self._configs = {ServerName(one.name): one for one in config.servers}
+        self._dialects = Dialects()
+        self._watchdog = Watchdog(clock)
+        self._parts = {
+            name: server_parts(one, self._by_name[name], self._watchdog, clock, self._dialects,
+                               size_limit=config.scrape.size_limit, timeout_seconds=config.scrape.timeout)
+            for name, one in self._configs.items()
+        }
+        self._settings = SettingFinder(
+            version=lambda name: self._parts[name].probe.version(),
+            process=lambda server: server_behind(server.base_url),
+            launched=self._launched,
+            configured=configured_settings(config),
+        )
+        self._receivers = make_receivers(config, clock)
+        names = [receiver.name for receiver in self._receivers]
+        self._told = [names[0]]
+        self.reports = Reports(
+            store, self.groups, config.report, config.data_dir / "reports", host=host_name(config),
+            simulated=config.simulated, receivers=self._told, clock=clock, told=self._wake_outbox,
+        )
+        self._fleet = self._make_fleet()
+        self._history = History(self._remember_seconds())
+        self._heart = Heart(clock, max(_STILL_LEAST, _STILL_TURNS * config.rules.interval))
+        self._collector: Collector | None = None
+        self._boot_id = boot_id
+        self._rules = rules
+        self._prober = Prober(
+            {name: parts.probe for name, parts in self._parts.items()}, clock=clock, keep=self._keep_evidence,
+            gather=self._gather, suspect_seconds=max(2.0 * config.scrape.interval, 5.0),
+        )
+        holder = host_name(config)
+        sink = event_sink(self._told, simulated=config.simulated)
+        timing = Timing(judge_seconds=min(15.0, max(1.0, config.scrape.interval)))
+        judge = StoredJudge(store, self._group_of, scrape_seconds=config.scrape.interval)
+        self._executor = Executor(
+            store, clock, self._fleet, judge, holder=holder, timing=timing, on_event=sink
+        )
+        self._orders = Orders(store, self._fleet, holder=holder, timing=timing, on_event=sink)
+        self._fatal = fatal
+        self._outbox = StoreOutbox(store, clock, self._wake_outbox)
+        self._workers = [
+            OutboxWorker(receiver, self._outbox, clock=clock, counters=telemetry) for receiver in self._receivers
+        ]
+        self._scraping: ScrapeLoop | None = None
+        self._tickers: list[Ticker] = []
+        self._calendar: Calendar | None = None
+        self.web: WebServer | None = None
+
+    def start(self) -> None:
+        """Start everything. Raises MonitorError; what was started by then is stopped again."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop everything, in order; managed servers go on."""
+        for ticker in self._tickers:
+            ticker.stop()
+        self._tickers = []
+        if self._calendar is not None:
+            self._calendar.stop()
+            self._calendar = None
+        if self._scraping is not None:
+            self._scraping.stop()
+            self._scraping = None
+        # What the last turns queued is told before the threads end.
+        for worker in self._workers:
+            worker.stop()
+        if self.web is not None:
+            self.web.stop()
+            self.web = None
+        self._watchdog.stop()
+        for parts in self._parts.values():
+            parts.scraping.close()
+            parts.asking.close()
+
+    def _start(self) -> None:
+        now = self._clock.now()
+        tracks, last_ok = self._remember(now)
+        self._watchdog.start()
+        self._start_servers(now)
+        self._collector = Collector(
+            self._by_name, {name: parts.scraping for name, parts in self._parts.items()}, self._store, self._history,
+            readers=self._dialects.reader, tracks=tracks, last_ok=last_ok, settings=self._settings,
+            interval_seconds=self._config.scrape.interval, timeout_seconds=self._config.scrape.timeout,
+            boot_id=self._boot_id, clock=self._clock, counters=self._telemetry,
+        )
+        self._scraping = ScrapeLoop(
+            self._collector.scrape, interval=self._config.scrape.interval, workers=self._workers_for_scrapes(),
+            clock=self._clock, counters=self._telemetry,
+        )
+        self._scraping.set_servers(self._by_name)
+        evaluator, decider, actor = self._make_cycle(now)
+        for worker in self._workers:
+            worker.start()
+        self._scraping.start()
+        self._tickers = [
+            self._ticker("evaluate", lambda: self._evaluate(evaluator, decider, actor), self._config.rules.interval),
+            self._ticker("act", lambda: self._act(actor), ACT_SECONDS),
+        ]
+        for ticker in self._tickers:
+            ticker.start()
+        self._calendar = Calendar(self._telemetry)
+        report = self._config.report
+        self._calendar.weekly("report", self.reports.scheduled, report.day, report.at, report.timezone)
+        self._calendar.daily("prune", self._prune, time(3, 17))
+        self._calendar.start()
+        self._start_web()
+
+    def _ticker(self, name: str, run: Callable[[], None], interval: float) -> Ticker:
+        return Ticker(name, run, interval, clock=self._clock, counters=self._telemetry, fatal=self._fatal)
+
+    def _make_fleet(self) -> Fleet:
+        made = {
+            name: managed(self._config, one, self._parts[name], self._clock, started=self._settings.restarted,
+                          version=lambda name=name: self._version(name))  # type: ignore[misc]
+            for name, one in self._configs.items()
+        }
+        return Fleet(
+            groups={group.name: group for group in self.groups},
+            managed={name: one for name, one in made.items() if one is not None},
+            probes={name: parts.live for name, parts in self._parts.items()},
+        )
+
+    def _version(self, name: ServerName) -> str | None:
+        """The engine version: asked now, or as stored with the newest life where the server is down."""
+        known = self._parts[name].probe.version() or self._settings.version(name)
+        if known is not None:
+            return known
+        with self._store.read() as unit:
+            lives = unit.lives.of(name, self._clock.now() - timedelta(days=400), self._clock.now())
+        return next((life.engine_version for life in reversed(lives) if life.engine_version), None)
+
+    def _make_cycle(self, now: datetime) -> tuple[Evaluator, Decider, Actor]:
+        config = self._config
+        sets = tuning_sets(config)
+        evaluator = Evaluator(
+            self._store, self._history, self._prober, servers=self.servers, groups=self.groups,
+            alert_rules=self._rules.alerts, tuning_rules={g: self._rules.tuning[name] for g, name in sets.items()},
+            host=host_name(config), receivers=self._told, watched_since=now, simulated=config.simulated,
+            telling=TellingPolicy(repeat_seconds=config.notify.repeat,
+                                  page_repeat_seconds=min(config.notify.repeat, 1800.0)),
+            credit_seconds=2.5 * config.rules.interval,
+        )
+        decider = Decider(
+            self._store, self._history, self.groups, self._fleet, receivers=self._told, simulated=config.simulated,
+            begin=self._orders.begin, counters=self._telemetry,
+        )
+        actor = Actor(
+            self._store, self._executor, self._orders, self._fleet.groups, list(self._fleet.managed),
+            make_report=self.reports.now, counters=self._telemetry,
+        )
+        return evaluator, decider, actor
+
+    def _evaluate(self, evaluator: Evaluator, decider: Decider, actor: Actor) -> None:
+        began = self._clock.monotonic()
+        try:
+            seen = evaluator.run(self._clock.now())
+            decider.run(seen)
+            actor.restart_stuck(seen.alerts, seen.now)
+        except MonitorError as error:
+            self._telemetry.cycle("failed", self._clock.monotonic() - began)
+            log.error("evaluation failed: %s", error)
+            return
+        for name, signals in seen.servers.items():
+            for signal in self._telemetry.signal_names:
+                self._telemetry.signal(signal, name, self._by_name[name].group, signals.value(signal))
+        counts: dict[str, int] = {"page": 0, "ticket": 0, "info": 0}
+        for alert in seen.alerts:
+            if alert.state.value == "firing":
+                counts[alert.severity.value] += 1
+        self._telemetry.alerts_firing(counts)
+        self._wake_outbox()
+        self._telemetry.cycle("ok", self._clock.monotonic() - began)
+        self._heart.beat()
+        self._supervisor.alive(f"{len(self.servers)} servers, {counts['page']} pages firing")
+
+    def _act(self, actor: Actor) -> None:
+        try:
+            happened = actor.run(self._clock.now())
+        except MonitorError as error:
+            log.error("acting failed: %s", error)
+            return
+        if happened:
+            self._wake_outbox()
+
+    def _remember(self, now: datetime) -> tuple[dict[ServerName, Track], dict[ServerName, datetime]]:
+        """Fill the memory from the store, so that this daemon goes on where the last one stopped."""
+        since = now - timedelta(seconds=self._history.keep_seconds)
+        names = list(self._by_name)
+        with self._store.read() as unit:
+            lives = [life for name in names for life in unit.lives.of(name, since - timedelta(hours=1), now)]
+            known = {life.id for life in lives}
+            open_lives = {name: unit.lives.open_of(name) for name in names}
+            lives += [life for found in open_lives.values() for life in found if life.id not in known]
+            intervals = unit.intervals.between(names, since, now) if names else []
+            known = {life.id for life in lives}
+            lives += [found for key in {i.life for i in intervals} - known if (found := unit.lives.get(key))]
+            tracks = {name: resume(name, open_lives[name], unit.heads.of_server(name)) for name in names}
+            last = {name: reading for name in names if (reading := unit.readings.get(name)) is not None}
+        self._history.fill(lives, intervals)
+        return tracks, {name: reading.last_ok for name, reading in last.items() if reading.last_ok is not None}
+
+    def _start_servers(self, now: datetime) -> None:
+        """Start managed servers that are not running and not in the hands of an unfinished change."""
+        with self._store.read() as unit:
+            busy = {change.server for change in unit.changes.active()}
+        for name, one in self._fleet.managed.items():
+            driver = self._configs[name].driver
+            if driver is None or not driver.start_now or name in busy or not one.driver.acts:
+                continue
+            try:
+                status = one.driver.status()
+                if not status.is_gone:
+                    log.info("managed server %s server=%s", status.describe(), name)
+                    continue
+                self._start_server(name, now)
+            except MonitorError as error:
+                log.error("managed server not started server=%s: %s", name, error)
+
+    def _start_server(self, name: ServerName, now: datetime) -> None:
+        one, group = self._fleet.managed[name], self._group_of(name)
+        launcher = one.driver.launcher
+        with self._store.write() as unit:
+            if group is not None and starts_left(unit, name, group.limits, now) <= 0:
+                log.error("managed server not started: its starts of the day are used up server=%s", name)
+                return
+            good = unit.last_good.get(name)
+            keep = good is not None and good.command_hash == launcher.base_hash
+            setting = good.setting if good is not None and keep else launcher.base_setting
+            sentence = f"{name} was not running when acceptd started: starting it with {setting.describe()}"
+            unit.restarts.add(Restart(name, now, sentence, "begun"))
+            unit.audit.add(AuditEntry(now, "acceptd", "server.start", name, sentence))
+        log.info("starting managed server server=%s setting=%s", name, setting.describe())
+        one.driver.start(setting, f"boot-{secrets.token_hex(4)}")
+
+    def _launched(self, name: ServerName) -> Setting | None:
+        """The setting that our driver started a server with; None where it did not."""
+        one = self._fleet.managed.get(name)
+        if one is None or not one.driver.acts:
+            return None
+        try:
+            return one.driver.status().setting
+        except MonitorError:
+            return None
+
+    def _group_of(self, name: ServerName) -> Group | None:
+        return next((group for group in self.groups if name in group.servers), None)
+
+    def _gather(self, name: ServerName) -> Mapping[str, str]:
+        page = self._collector.last_page(name) if self._collector is not None else b""
+        return gather(self._by_name[name], page, self._fleet.managed.get(name))
+
+    def _keep_evidence(self, evidence: Evidence) -> None:
+        with self._store.write() as unit:
+            unit.evidence.add(evidence)
+
+    def _wake_outbox(self) -> None:
+        for worker in self._workers:
+            worker.wake()
+        try:
+            with self._store.read() as unit:
+                self._telemetry.outbox_pending(unit.outbox.pending_count())
+        except MonitorError as error:
+            log.warning("outbox cannot be counted: %s", error)
+
+    def _prune(self) -> None:
+        keep = self._config.store.retention
+        gone = self._store.prune(
+            self._clock.now(),
+            Retention(raw_hours=keep.intervals / 3600.0, history_days=keep.decisions / 86_400.0),
+        )
+        log.info("pruned rows=%s", gone)
+
+    def _start_web(self) -> None:
+        config = self._config
+        token = secret(config.web, "token")
+        assert self._collector is not None
+        view = DaemonView(
+            self._store, self._telemetry, self.groups, self.servers, self._clock, self._heart,
+            tried_all=self._collector.tried_all, report_file=self.reports.file,
+        )
+        host = urlsplit(f"//{config.web.listen}").hostname or ""
+        names = frozenset({"localhost", "127.0.0.1", "[::1]", host})
+        self.web = WebServer(make_app(view, token=token, hosts=names, simulated=config.simulated), config.web.listen)
+        self.web.start()
+
+    def _remember_seconds(self) -> float:
+        each = _REMEMBERED / max(1, len(self.servers)) * self._config.scrape.interval
+        return min(_REMEMBER_MOST, max(_REMEMBER_LEAST, each))
+
+    def _workers_for_scrapes(self) -> int:
+        return max(1, min(self._config.scrape.workers, len(self.servers)))

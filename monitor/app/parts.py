@@ -1,0 +1,156 @@
+"""Makes the parts that act on servers: clients, drivers, probes, launchers. Nothing is started here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from monitor.actions.balancer import Balancer, HookBalancer, NoBalancer
+from monitor.actions.fleet import Managed
+from monitor.actions.probe import LiveProbe
+from monitor.clock import Clock
+from monitor.config.fleet import credentials
+from monitor.config.model import Config, DriverKind, ServerConfig
+from monitor.dialects import Dialects
+from monitor.drivers.dry_run import DryRunDriver
+from monitor.drivers.launcher import CommandLauncher
+from monitor.drivers.process import ProcessDriver, ProcessOptions
+from monitor.drivers.protocol import Driver, DriverStatus, Launcher
+from monitor.errors import ScrapeError
+from monitor.model.life import Setting
+from monitor.model.reading import Reading, Verdict
+from monitor.model.server import Engine, Server, ServerName
+from monitor.scrape.client import ACCEPT_PAGE, ServerClient
+from monitor.scrape.probe import ServerProbe
+from monitor.scrape.watchdog import Watchdog
+
+#: Longest wait for `/health`, `/v1/models` and `/version` (seconds).
+_ASK_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerParts:
+    """What belongs to one server. Scrapes have a connection of their own, so that a question never delays them."""
+
+    server: Server
+    scraping: ServerClient
+    asking: ServerClient
+    probe: ServerProbe
+    live: LiveProbe
+
+
+def server_parts(
+    config: ServerConfig, server: Server, watchdog: Watchdog, clock: Clock, dialects: Dialects, *, size_limit: int,
+    timeout_seconds: float,
+) -> ServerParts:
+    """Clients and probes of one server."""
+    known = credentials(config)
+    asking = ServerClient(watchdog, known, size_limit=size_limit)
+    probe = ServerProbe(asking, server.base_url, timeout_seconds=_ASK_SECONDS)
+
+    def read_page() -> Reading:
+        try:
+            answer = asking.get(server.metrics_url, deadline_seconds=timeout_seconds, accept=ACCEPT_PAGE)
+        except ScrapeError as error:
+            return Reading(
+                server=server.name, scraped_at=clock.now(), monotonic=clock.monotonic(), dialect="none",
+                verdict=Verdict.SCRAPE_ERROR, reason=f"{error.reason}: {error}",
+            )
+        return dialects.reader(server.name).read(
+            answer.body, scraped_at=clock.now(), monotonic=clock.monotonic(), status=answer.status,
+            content_type=answer.content_type or None,
+        )
+
+    scraping = ServerClient(watchdog, known, size_limit=size_limit)
+    return ServerParts(server, scraping, asking, probe, LiveProbe(probe, read_page))
+
+
+class NotingDriver:
+    """A driver that says when it has started its server, so that the next page begins a new life."""
+
+    def __init__(self, driver: Driver, started: Callable[[], None]) -> None:
+        self._driver = driver
+        self._started = started
+
+    @property
+    def kind(self) -> str:
+        """The driver's kind."""
+        return self._driver.kind
+
+    @property
+    def acts(self) -> bool:
+        """Whether it touches anything."""
+        return self._driver.acts
+
+    @property
+    def launcher(self) -> Launcher:
+        """What renders the command line."""
+        return self._driver.launcher
+
+    def status(self) -> DriverStatus:
+        """What is there of the server now."""
+        return self._driver.status()
+
+    def start(self, setting: Setting, token: str) -> None:
+        """Start the server."""
+        self._driver.start(setting, token)
+        if self._driver.acts:
+            self._started()
+
+    def stop(self, *, force: bool = False) -> None:
+        """Stop the server."""
+        self._driver.stop(force=force)
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines of its log."""
+        return self._driver.log_tail(lines)
+
+
+def managed(
+    config: Config, one: ServerConfig, parts: ServerParts, clock: Clock, *, version: Callable[[], str | None],
+    started: Callable[[ServerName], None],
+) -> Managed | None:
+    """The server with its driver; None for one that is only watched."""
+    if one.driver is None:
+        return None
+    name = parts.server.name
+    launcher = CommandLauncher(
+        one.engine if one.engine is not Engine.UNKNOWN else Engine.VLLM, one.driver.command,
+        version=lambda: one.driver.engine_version if one.driver and one.driver.engine_version else version(),
+        environ=one.driver.env,
+    )
+    driver = NotingDriver(_driver(config, one, name, launcher, clock), lambda: started(name))
+    return Managed(server=parts.server, driver=driver, probe=parts.live, balancer=_balancer(one, name))
+
+
+def _driver(config: Config, one: ServerConfig, name: ServerName, launcher: Launcher, clock: Clock) -> Driver:
+    assert one.driver is not None
+    options = ProcessOptions(
+        state_folder=config.data_dir / "launch",
+        log_folder=config.data_dir / "logs",
+        environ=environ_for_servers(os.environ),
+        cwd=one.driver.cwd,
+        port=_port(one),
+        log_size_limit=one.driver.log_size_limit,
+    )
+    if one.driver.kind is DriverKind.DRY_RUN:
+        return DryRunDriver(name, launcher)
+    return ProcessDriver(name, launcher, options, clock)
+
+
+def _balancer(one: ServerConfig, name: ServerName) -> Balancer:
+    if one.drain is None:
+        return NoBalancer()
+    return HookBalancer(name, one.drain.out, one.drain.back, environ_for_servers(os.environ))
+
+
+def _port(one: ServerConfig) -> int | None:
+    parts = urlsplit(one.url)
+    return parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def environ_for_servers(environ: Mapping[str, str]) -> dict[str, str]:
+    """The daemon's environment without its own settings, which may hold secrets that no server needs."""
+    return {name: value for name, value in environ.items() if not name.startswith("ACCEPTD_")}

@@ -1,0 +1,102 @@
+"""Makes the weekly report: once a local week however often it is asked for, and after downtime too."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from monitor.clock import Clock
+from monitor.config.model import Report
+from monitor.model.record import ReportRecord
+from monitor.model.server import Group
+from monitor.notify.compose import report_notice
+from monitor.report.assemble import assemble, last_due, week_key
+from monitor.report.content import WeeklyReport
+from monitor.report.render import to_html, to_json, to_markdown
+from monitor.store import Store
+
+log = logging.getLogger(__name__)
+
+#: A report that fell due longer ago than this (days) while the daemon was down is not made any more.
+_CATCH_UP_DAYS = 6
+
+
+class Reports:
+    """The weekly reports of one daemon."""
+
+    def __init__(
+        self, store: Store, groups: Sequence[Group], settings: Report, folder: Path, *, host: str, simulated: bool,
+        receivers: Sequence[str], clock: Clock, told: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._groups = tuple(groups)
+        self._settings = settings
+        self._folder = folder
+        self._host = host
+        self._simulated = simulated
+        self._receivers = tuple(receivers)
+        self._clock = clock
+        self._told = told
+
+    def scheduled(self) -> None:
+        """Make the report that is due, unless its week is done."""
+        now = self._clock.now()
+        due = last_due(now, self._settings.day, self._settings.at, self._settings.timezone)
+        if now - due > timedelta(days=_CATCH_UP_DAYS):
+            return
+        key = week_key(due, self._settings.timezone)
+        with self._store.read() as unit:
+            done = unit.reports.get(key) is not None
+            begun = unit.intervals.between(None, due - timedelta(days=7), due, details=False)[:1]
+        if done or not begun:
+            return
+        self._make(key, due, now)
+
+    def now(self, author: str) -> str:
+        """Make a report on the seven days until now, beside the weekly ones; says where it lies."""
+        now = self._clock.now()
+        record = self._make(f"{now.astimezone():%Y-%m-%dT%H%M%S}", now, now)
+        return f"report {record.key}: {record.files[0]}"
+
+    def file(self, key: str | None) -> Path | None:
+        """The HTML of a stored report, the newest for None; None where there is none."""
+        with self._store.read() as unit:
+            record = unit.reports.latest() if key is None else unit.reports.get(key)
+        if record is None:
+            return None
+        path = Path(next((name for name in record.files if name.endswith(".html")), ""))
+        return path if path.is_file() else None
+
+    def _make(self, key: str, end: datetime, now: datetime) -> ReportRecord:
+        with self._store.read() as unit:
+            report = assemble(
+                unit, self._groups, end=end, now=now, key=key, host=self._host,
+                target=self._settings.target_acceptance, simulated=self._simulated,
+            )
+        files = write_report(report, self._folder)
+        record = ReportRecord(
+            key=key, made_at=now, period_start=report.start, period_end=report.end, headline=report.headline,
+            body=to_markdown(report), files=tuple(str(path) for path in files),
+        )
+        with self._store.write() as unit:
+            # Another daemon, or another call, may have been faster: then it was told by that one.
+            if unit.reports.put(record):
+                unit.outbox.queue(report_notice(record, now, simulated=self._simulated), self._receivers, now)
+        self._told()
+        log.info("report made key=%s file=%s", key, files[0])
+        return record
+
+
+def write_report(report: WeeklyReport, folder: Path) -> list[Path]:
+    """Write HTML, Markdown and JSON of a report into `folder`; the HTML first."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+    written = []
+    for ending, render in (("html", to_html), ("md", to_markdown), ("json", to_json)):
+        path = folder / f"acceptd-{report.key}.{ending}"
+        partial = path.with_suffix(f".{ending}.part")
+        partial.write_text(render(report), encoding="utf-8")
+        partial.replace(path)
+        written.append(path)
+    return written

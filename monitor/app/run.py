@@ -1,0 +1,154 @@
+"""The process: one daemon on one data folder until a signal ends it; SIGHUP swaps its configuration whole, or not."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from monitor import __version__
+from monitor.app.daemon import Daemon
+from monitor.app.supervisor import Supervisor
+from monitor.clock import Clock
+from monitor.config.fleet import host_name, tuning_sets
+from monitor.config.model import Config
+from monitor.config.rules import LoadedRules, load_configured_rules
+from monitor.config.running import FolderLock, Running, write_running
+from monitor.errors import FatalError, MonitorError
+from monitor.store import Store, open_store
+from monitor.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+LOCAL_DB = "local.db"
+
+
+class Process:
+    """Owns what lives longer than a configuration: lock, store, metrics, signals."""
+
+    def __init__(
+        self, config: Config, clock: Clock, *, reload: Callable[[], Config], config_file: Path | None,
+        on_started: Callable[[Daemon], None] = lambda daemon: None,
+    ) -> None:
+        """`reload` reads the configuration again; raises ConfigError. `on_started` is told of each started daemon."""
+        self._config = config
+        self._clock = clock
+        self._reload = reload
+        self._config_file = config_file
+        self._on_started = on_started
+        self._supervisor = Supervisor()
+        self._telemetry = Telemetry()
+        self._wake = threading.Event()
+        self._stop = False
+        self._hang_up = False
+        self._fatal: FatalError | None = None
+
+    def run(self) -> None:
+        """Run until SIGTERM, SIGINT or a fatal error. Raises FatalError, StoreError or ConfigError."""
+        folder = self._config.data_dir
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+        except OSError as error:
+            raise FatalError(f"data_dir {folder}: cannot be made ({error.strerror})") from error
+        rules = load_configured_rules(self._config)
+        lock = FolderLock(folder, self._clock)
+        lock.acquire()
+        handlers = {
+            number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        }
+        try:
+            store = open_store(f"sqlite:///{folder / LOCAL_DB}")
+            try:
+                for step in store.upgrade():
+                    log.info("store upgraded revision=%s", step)
+                self._serve(store, rules)
+            finally:
+                store.close()
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            lock.release()
+        if self._fatal is not None:
+            raise self._fatal
+
+    def _serve(self, store: Store, rules: LoadedRules) -> None:
+        daemon = self._start(store, self._config, rules)
+        try:
+            while not self._stop and self._fatal is None:
+                self._wake.wait(5.0)
+                self._wake.clear()
+                if self._hang_up and not self._stop:
+                    self._hang_up = False
+                    daemon = self._swap(daemon, store)
+        finally:
+            self._supervisor.stopping()
+            log.info("stopping")
+            daemon.stop()
+            log.info("stopped; managed servers go on")
+
+    def _start(self, store: Store, config: Config, rules: LoadedRules) -> Daemon:
+        daemon = Daemon(
+            config, rules, store, self._telemetry, self._clock, self._supervisor, fatal=self._died, boot_id=boot_id(),
+        )
+        daemon.start()
+        write_running(config.data_dir, self._running(config, daemon))
+        self._supervisor.ready(f"{len(daemon.servers)} servers")
+        log.info("started version=%s servers=%d groups=%d data_dir=%s", __version__, len(daemon.servers),
+                 len(daemon.groups), config.data_dir)
+        self._on_started(daemon)
+        return daemon
+
+    def _swap(self, old: Daemon, store: Store) -> Daemon:
+        """The daemon of the new configuration, or the old one where that is wrong or does not start."""
+        self._supervisor.reloading(int(self._clock.monotonic() * 1e6))
+        try:
+            config = self._reload()
+            rules = load_configured_rules(config)
+            if config.data_dir != self._config.data_dir:
+                raise FatalError(f"data_dir cannot change while running ({self._config.data_dir} -> {config.data_dir})")
+        except MonitorError as error:
+            log.error("configuration not reloaded, the old one stays: %s", error)
+            self._supervisor.ready("configuration NOT reloaded: it has mistakes")
+            return old
+        old.stop()
+        try:
+            new = self._start(store, config, rules)
+        except MonitorError as error:
+            log.error("new configuration does not start, going back to the old one: %s", error)
+            return self._start(store, self._config, load_configured_rules(self._config))
+        self._config = config
+        log.info("configuration reloaded")
+        return new
+
+    def _running(self, config: Config, daemon: Daemon) -> Running:
+        listen = daemon.web.url.removeprefix("http://") if daemon.web is not None else config.web.listen
+        return Running(
+            pid=os.getpid(), version=__version__, started_at=self._clock.now(), host=host_name(config), listen=listen,
+            simulated=config.simulated, servers=tuple(daemon.servers), groups=tuple(daemon.groups),
+            rules={str(group): name for group, name in tuning_sets(config).items()},
+            report_target=config.report.target_acceptance,
+            config_file=str(self._config_file) if self._config_file else None,
+        )
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._hang_up = True
+        else:
+            self._stop = True
+        self._wake.set()
+
+    def _died(self, error: FatalError) -> None:
+        self._fatal = error
+        self._wake.set()
+
+
+def boot_id(path: Path = Path("/proc/sys/kernel/random/boot_id")) -> str:
+    """Names this boot of the machine, whose monotonic clock is only comparable to itself; empty where unknown."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

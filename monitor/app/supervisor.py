@@ -1,0 +1,48 @@
+"""Talking to systemd: ready, watchdog, reloading, stopping. Does nothing where no supervisor listens.
+
+Protocol: https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+
+
+class Supervisor:
+    """Sends states to the socket in NOTIFY_SOCKET."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        known = os.environ if environ is None else environ
+        self._address = known.get("NOTIFY_SOCKET", "")
+        microseconds = known.get("WATCHDOG_USEC", "")
+        ours = known.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        self.watchdog_seconds = int(microseconds) / 1e6 if microseconds.isdigit() and ours else None
+
+    def ready(self, status: str) -> None:
+        """Start-up or reload is finished."""
+        self._send(f"READY=1\nSTATUS={status}")
+
+    def alive(self, status: str) -> None:
+        """The loop finished a turn."""
+        self._send(f"WATCHDOG=1\nSTATUS={status}")
+
+    def reloading(self, monotonic_microseconds: int) -> None:
+        """The configuration is being reloaded; the time is needed from systemd 253 on (Type=notify-reload)."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={monotonic_microseconds}")
+
+    def stopping(self) -> None:
+        """The daemon is going down."""
+        self._send("STOPPING=1")
+
+    def _send(self, message: str) -> None:
+        if not self._address:
+            return
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+                channel.sendto(message.encode(), address)
+        except OSError:
+            # A supervisor that has gone is no reason to stop watching servers.
+            return

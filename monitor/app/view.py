@@ -1,0 +1,85 @@
+"""What the daemon's own endpoints show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from monitor.clock import Clock
+from monitor.errors import StoreError
+from monitor.model.server import Group, Server
+from monitor.report.overview import overview
+from monitor.store import Store
+from monitor.telemetry import Telemetry
+
+
+class Heart:
+    """When the loop last finished a turn; the watchdog and `/-/healthy` ask it."""
+
+    def __init__(self, clock: Clock, limit_seconds: float) -> None:
+        self._clock = clock
+        self._limit = limit_seconds
+        self._last = clock.monotonic()
+
+    def beat(self) -> None:
+        """A turn ended."""
+        self._last = self._clock.monotonic()
+
+    def stands_still(self) -> str | None:
+        """Why the loop counts as stuck; None while it does not."""
+        age = self._clock.monotonic() - self._last
+        return f"the loop has not finished a turn for {age:.0f} s" if age > self._limit else None
+
+
+class DaemonView:
+    """Answers for the endpoints."""
+
+    def __init__(
+        self, store: Store, telemetry: Telemetry, groups: Sequence[Group], servers: Sequence[Server], clock: Clock,
+        heart: Heart, *, tried_all: Callable[[], bool], report_file: Callable[[str | None], Path | None],
+    ) -> None:
+        self._store = store
+        self._telemetry = telemetry
+        self._groups = tuple(groups)
+        self._servers = {server.name: server for server in servers}
+        self._clock = clock
+        self._heart = heart
+        self._tried_all = tried_all
+        self._report_file = report_file
+
+    def metrics(self) -> bytes:
+        """The daemon's own metrics."""
+        return self._telemetry.page()
+
+    def unhealthy(self) -> str | None:
+        """Why the daemon does not work."""
+        still = self._heart.stands_still()
+        if still is not None:
+            return still
+        try:
+            with self._store.read() as unit:
+                unit.outbox.pending_count()
+        except StoreError as error:
+            return f"the store cannot be read: {error}"
+        return None
+
+    def unready(self) -> str | None:
+        """What has not been done since start."""
+        return None if self._tried_all() else "not every server has been read yet"
+
+    def serving(self, server: str) -> bool | None:
+        """Whether a balancer may send traffic: not while a change of ours holds it away."""
+        if server not in self._servers:
+            return None
+        with self._store.read() as unit:
+            return not any(change.server == server and change.traffic_held for change in unit.changes.active())
+
+    def overview(self) -> dict[str, Any]:
+        """How everything stands now."""
+        with self._store.read() as unit:
+            return overview(unit, self._groups, list(self._servers.values()), self._clock.now())
+
+    def report_file(self, key: str | None) -> Path | None:
+        """The HTML of a report."""
+        return self._report_file(key)
