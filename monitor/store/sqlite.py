@@ -39,9 +39,10 @@ Connect = Callable[[], sqlite3.Connection]
 class SqliteDatabase:
     """The file at `path`, which the daemon writes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = path
         self.name = f"database file {path}"
+        self._busy_seconds = busy_seconds
         self._turn = threading.Lock()
         one = {"pool_size": 1, "max_overflow": 0}
         self._writer = _engine(self.name, self._connect_writer, "BEGIN IMMEDIATE", QueuePool, **one)
@@ -71,16 +72,17 @@ class SqliteDatabase:
                     raise StoreError(f"{self.name}: {len(broken)} rows would refer to nothing: the migration is undone")
 
     def create(self) -> None:
-        """Make folder and file with their modes where they are not there."""
+        """Make folder and file, with their modes whatever the umask, where they are not there."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE_MODE))
-        except FileExistsError:
-            return
+            if not self.path.parent.is_dir():
+                self.path.parent.mkdir(parents=True)
+                self.path.parent.chmod(FOLDER_MODE)
+            if not self.path.exists():
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, FILE_MODE))
+                self.path.chmod(FILE_MODE)
         except OSError as error:
             hint = "check owner and mode of the folder"
             raise StoreError(f"{self.name}: cannot be created ({error.strerror}): {hint}") from error
-        self.path.chmod(FILE_MODE)
 
     def back_up(self, revision: str) -> None:
         """Copy the file as it is before the running migration to `<file>.from-<revision>`, whole or not at all."""
@@ -137,7 +139,7 @@ class SqliteDatabase:
     def _connect(self, mode: str) -> sqlite3.Connection:
         if not self.path.exists():
             raise StoreError(f"{self.name} does not exist: start the daemon, or run `acceptd db upgrade`")
-        return connect(self.path, mode, self.name)
+        return connect(self.path, mode, self.name, self._busy_seconds)
 
 
 class ReadonlySqliteDatabase:
@@ -194,23 +196,24 @@ class ReadonlySqliteDatabase:
         """
         if not self.path.exists():
             raise StoreError(f"{self.name} does not exist (or its folder may not be entered): has the daemon ever run?")
+        connection = connect(self.path, "ro", self.name)
         try:
-            connection = connect(self.path, "ro", self.name)
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            return connection
-        except (sqlite3.Error, StoreError) as error:
+        except sqlite3.Error as error:
+            connection.close()
             wal = Path(f"{self.path}-wal")
             if wal.exists() and wal.stat().st_size > 0:
                 raise refusal(error, self.name) from error
-        return connect(self.path, "ro&immutable=1", self.name)
+            return connect(self.path, "ro&immutable=1", self.name)
+        return connection
 
 
-def connect(path: Path, mode: str, name: str) -> sqlite3.Connection:
+def connect(path: Path, mode: str, name: str, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """A connection in SQLite's own autocommit mode: transactions begin and end where we say so."""
     uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
     try:
         connection = sqlite3.connect(
-            uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+            uri, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False, cached_statements=256
         )
         connection.execute("PRAGMA foreign_keys = ON")
     except sqlite3.Error as error:
