@@ -54,7 +54,8 @@ def _stopping(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
         # Asked before our death, and perhaps never heard: the driver asks each process once.
         return None if status.stop_asked else Step(change=change, act=Act.ASK_STOP)
     if not is_over(change.deadline, now):
-        return None
+        # Written down and perhaps not done, or something was born meanwhile: killing twice does no harm.
+        return Step(change=change, act=Act.KILL)
     sentence = f"{change.server} cannot be ended: it {status.describe()} even after SIGKILL. Nothing is started on top"
     if change.state is ChangeState.UNDOING:
         return give_up(change, now, Outcome.UNDO_FAILED, sentence)

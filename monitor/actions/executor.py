@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from monitor.actions.course import front, next_in_rollout
+from monitor.actions.course import CourseStep, front, next_in_rollout
 from monitor.actions.events import EventKind, RolloutEvent
 from monitor.actions.fleet import Fleet, Gate, OpenGate
 from monitor.actions.hands import Hands
@@ -177,11 +177,12 @@ class Executor:
     def _steer(self, rollout: Rollout, now: datetime) -> tuple[list[RolloutEvent], bool]:
         """One step of the rollout as a whole, where this daemon coordinates it."""
         name = lease_name(rollout.group)
-        with self._store.write() as unit:
-            if not is_in_force(unit.leases.get(name), self._leases.get(name), now):
+        with self._store.read() as unit:
+            # Nearly always there is nothing to do: no need to take the writers' lock for that.
+            if self._course(unit, rollout.id, name, now) is None:
                 return [], False
-            current = unit.rollouts.get(rollout.id)
-            step = next_in_rollout(current, unit.changes.of_rollout(rollout.id), now) if current is not None else None
+        with self._store.write() as unit:
+            step = self._course(unit, rollout.id, name, now)
             if step is None:
                 return [], False
             for change in step.update:
@@ -195,6 +196,12 @@ class Executor:
             if step.rollout.state is not RolloutState.ACTIVE:
                 self._let_go(unit, name, *(f"server:{c.server}" for c in unit.changes.of_rollout(rollout.id)))
         return events, True
+
+    def _course(self, unit: Unit, rollout: RolloutId, name: str, now: datetime) -> CourseStep | None:
+        current = unit.rollouts.get(rollout)
+        if current is None or not is_in_force(unit.leases.get(name), self._leases.get(name), now):
+            return None
+        return next_in_rollout(current, unit.changes.of_rollout(rollout), now)
 
     def _hold(self, name: str, now: datetime) -> Lease | None:
         """Our lease of that name, prolonged when half of it is over; None where another daemon holds it."""

@@ -17,17 +17,24 @@ from monitor.model.life import Setting
 from monitor.model.record import EVERYTHING, AuditEntry, Pause
 from monitor.model.rollout import Change, Measured, Outcome, Rollout, RolloutId
 from monitor.model.server import ActionLimits, Group, GroupName, Mode, Server, ServerName
-from monitor.store.api import Store
+from monitor.store.api import Store, Unit
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.fake_server import Behaviour, FakeBalancer, FakeDriver, FakeProbe, FakeServer
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.mortal import MortalBalancer, MortalDriver, MortalStore
 
 GROUP = GroupName("g")
+_SINK = "sunk events"
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 LIMITS = ActionLimits(
     allow_off=True, allow_downtime=True, changes_per_day=5, cooldown_seconds=0, drain_seconds=60, stop_seconds=30,
     start_seconds=300, first_start_seconds=100, warmup_seconds=60, observe_seconds=300, restarts_per_day=6,
 )  # fmt: skip
+
+
+def sink(unit: Unit, event: RolloutEvent) -> None:
+    """Store an event where tests find it again."""
+    unit.audit.add(AuditEntry(event.at, "sink", event.kind, _SINK, event.sentence))
 
 
 def tokens(number: int | None) -> Setting:
@@ -98,8 +105,9 @@ class World:
         self.judge = FakeJudge()
         self.gate = FakeGate()
         self.limits = limits
+        #: Called before and after whatever the daemon stores or does; raises where the daemon dies.
+        self.reap: Callable[[str], None] = lambda _: None
         self.events: list[RolloutEvent] = []
-        self.sunk: list[RolloutEvent] = []
         self.ids = 0
         self.new_daemon()
 
@@ -121,21 +129,25 @@ class World:
                     name=server.name, group=GROUP, base_url="http://127.0.0.1:1", metrics_url="http://127.0.0.1:1/metrics",
                     managed=True,
                 ),
-                driver,
+                MortalDriver(driver, self._reap) if driver.acts else driver,
                 FakeProbe(server),
-                balancer,
+                MortalBalancer(balancer, self._reap),
             )
             for server, driver, balancer in zip(self.servers, self.drivers, self.balancers, strict=True)
         }  # fmt: skip
         self.fleet = Fleet(groups={GROUP: self.group}, managed=managed)
         self.executor = Executor(
-            self.store, self.clock, self.fleet, self.judge, holder=holder, gate=self.gate, timing=self.timing,
-            on_event=lambda _, event: self.sunk.append(event),
+            MortalStore(self.store, self._reap), self.clock,  # type: ignore[arg-type]
+            self.fleet, self.judge, holder=holder, gate=self.gate, timing=self.timing,
+            on_event=sink,
         )  # fmt: skip
         self.orders = Orders(
             self.store, self.fleet, holder=holder, timing=self.timing,
-            on_event=lambda _, event: self.sunk.append(event), make_id=self._id,
+            on_event=sink, make_id=self._id,
         )  # fmt: skip
+
+    def _reap(self, moment: str) -> None:
+        self.reap(moment)
 
     def _id(self, prefix: str) -> str:
         self.ids += 1
@@ -206,6 +218,10 @@ class World:
 
     def kinds(self) -> list[EventKind]:
         return [event.kind for event in self.events]
+
+    def sunk(self) -> list[tuple[EventKind, str]]:
+        """Events as the sink stored them, in the transactions they belong to."""
+        return [(EventKind(entry.what), entry.sentence) for entry in self.audit(_SINK)]
 
     def pages(self) -> list[RolloutEvent]:
         return [event for event in self.events if event.kind.is_page]

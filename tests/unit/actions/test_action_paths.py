@@ -51,7 +51,7 @@ class TestTheWayThere:
         assert world.kinds()[0] is EventKind.STARTED
         assert world.kinds()[-2:] == [EventKind.CHANGE_PROMOTED, EventKind.FINISHED]
         assert world.pages() == []
-        assert world.sunk == world.events
+        assert world.sunk() == [(e.kind, e.sentence) for e in world.events]
         with world.store.read() as unit:
             good = unit.last_good.get(world.server.name)
             assert good is not None
