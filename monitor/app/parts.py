@@ -154,3 +154,22 @@ def _port(one: ServerConfig) -> int | None:
 def environ_for_servers(environ: Mapping[str, str]) -> dict[str, str]:
     """The daemon's environment without its own settings, which may hold secrets that no server needs."""
     return {name: value for name, value in environ.items() if not name.startswith("ACCEPTD_")}
+
+
+def stop_all(config: Config, clock: Clock, *, patience_seconds: float = 10.0) -> None:
+    """Stop every managed server and wait until all are gone, by force at the end (for the demo, which owns its own)."""
+    drivers = []
+    for one in config.servers:
+        if one.driver is not None:
+            engine = one.engine if one.engine is not Engine.UNKNOWN else Engine.VLLM
+            launcher = CommandLauncher(engine, one.driver.command, version=lambda: None, environ=one.driver.env)
+            drivers.append(_driver(config, one, ServerName(one.name), launcher, clock))
+    for driver in drivers:
+        driver.stop()
+    deadline = clock.monotonic() + patience_seconds
+    while any(not driver.status().is_gone for driver in drivers):
+        if clock.monotonic() > deadline:
+            for driver in drivers:
+                driver.stop(force=True)
+            return
+        clock.sleep(0.1)

@@ -278,3 +278,28 @@ def alerts(
         return
     rows = [[a["state"], a["severity"], a["name"], ago(a["since"], now), a["summary"]] for a in found]
     console.print(table(("state", "severity", "alert", "since", "what"), rows))
+
+
+def evidence(
+    ctx: typer.Context,
+    subject: Annotated[str, typer.Argument(help="Id of kept evidence, or a server for its newest.")],
+    as_json: Json = False,
+) -> None:
+    """What was seen when an engine hung: page, log, process states."""
+    context: Context = ctx.obj
+    now = SystemClock().now()
+    with context.reading() as store, store.read() as unit:
+        kept = unit.evidence.get(subject)
+        if kept is None:
+            found = [e for e in unit.evidence.of(ServerName(subject), now - timedelta(days=400)) if e.what != "plan"]
+            if not found:
+                raise Absent(f"no evidence {subject!r}")
+            kept = found[-1]
+    if as_json:
+        print_json({"id": kept.id, "server": kept.server, "at": kept.at.isoformat(), "what": kept.what,
+                    "parts": dict(kept.parts)})
+        return
+    console.print(f"{kept.server} {kept.at:%Y-%m-%d %H:%M:%S} UTC: {kept.what}", style="bold", markup=False)
+    for title, text in kept.parts.items():
+        console.print(title, style="bold", markup=False)
+        console.print(text, markup=False, soft_wrap=True)

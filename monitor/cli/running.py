@@ -1,0 +1,180 @@
+"""Commands that run the daemon: run, demo."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from monitor.app.daemon import Daemon
+from monitor.app.parts import stop_all
+from monitor.app.run import Process
+from monitor.cli.context import Context, demo_folder, find_config, state_folder
+from monitor.cli.output import console
+from monitor.cli.setting_up import look
+from monitor.clock import SystemClock
+from monitor.config.load import load
+from monitor.config.model import Config
+from monitor.errors import ConfigError, FatalError, Problem
+from monitor.simulator.demo import demo_servers
+from monitor.targets.local import find_servers
+
+_DEFAULT_LISTEN = "127.0.0.1:9747"
+
+
+def run(
+    ctx: typer.Context,
+    no_demo: Annotated[bool, typer.Option("--no-demo", help="Fail rather than start the demo.")] = False,
+) -> None:
+    """Run the daemon: on your configuration, else on the servers of this host, else on a simulated fleet."""
+    context: Context = ctx.obj
+    path = find_config(context.config_path)
+    if path is not None:
+        _serve(lambda: _with_folder(load(path), context), path)
+        return
+    found = find_servers()
+    if found:
+        urls = [server.base_url for server in found]
+        console.print(f"No configuration; watching the inference servers of this host: {', '.join(urls)}", markup=False)
+        console.print("Nothing is restarted without one: `acceptd init` writes it.", markup=False)
+        data = {
+            "data_dir": str(context.data_dir or state_folder()),
+            "mode": "recommend",
+            "web": {"listen": _free_listen()},
+            "servers": [{"name": one.name, "url": one.url} for one in look(urls)],
+        }
+        _serve(lambda: Config.model_validate(data), None)
+        return
+    if no_demo:
+        raise ConfigError([Problem("configuration", "none, and no inference server on this host", "--config FILE")])
+    console.print("No configuration (acceptd.yaml, /etc/acceptd/acceptd.yaml) and no inference server on this host.")
+    demo(ctx)
+
+
+def demo(ctx: typer.Context) -> None:
+    """Run on a small simulated fleet: recommendation, restart, verdict and a fault within two minutes."""
+    context: Context = ctx.obj
+    folder = context.data_dir or demo_folder()
+    if folder.exists() and context.data_dir is None:
+        shutil.rmtree(folder)
+    data = demo_config(folder)
+    console.print("[bold white on red] SIMULATED [/] Starting a simulated fleet of "
+                  f"{len(data['servers'])} servers: nothing below is real.")
+    config = Config.model_validate(data)
+    process = Process(config, SystemClock(), reload=lambda: config, config_file=None, on_started=_say_demo)
+    set_up_log(config, simulated=True)
+    try:
+        process.run()
+    finally:
+        # They belong to the demo; real servers would go on.
+        stop_all(config, SystemClock())
+        console.print("Demo stopped, simulated servers too.")
+
+
+def demo_config(folder: Path) -> dict[str, Any]:
+    """The demo's configuration: short windows, so that two minutes show what takes hours in earnest."""
+    ports = _free_ports(len(demo_servers(0)))
+    servers = []
+    for server in demo_servers(ports[0]):
+        port = server.argv[server.argv.index("--port") + 1]
+        servers.append(
+            {
+                "name": server.name,
+                "url": f"http://127.0.0.1:{port}",
+                "driver": {"kind": "process", "command": server.argv, "env": server.env},
+            }
+        )
+    limits = {
+        "max_speculative_tokens": 8, "allow_downtime": True, "changes_per_day": 20, "cooldown": "20s",
+        "drain_limit": "3s", "cut_after_drain": True, "stop_limit": "10s", "start_limit": "30s", "warmup": "3s",
+        "observe": "45s", "restarts_per_day": 50,
+    }
+    return {
+        "data_dir": str(folder),
+        "simulated": True,
+        "mode": "auto",
+        "servers": servers,
+        "groups": [{"name": server["name"], "limits": limits} for server in servers],
+        "scrape": {"interval": "1s", "timeout": "1s"},
+        "rules": {"tuning": "threshold", "interval": "3s", "parameters": demo_parameters()},
+        "web": {"listen": _free_listen()},
+        "log": {"level": "warning"},
+    }
+
+
+def demo_parameters() -> dict[str, str]:
+    """Times of the rules in the demo."""
+    return {
+        "raise-tokens.window": "15s", "raise-tokens.for": "6s", "lower-tokens.window": "15s", "lower-tokens.for": "6s",
+        "AcceptanceCliff.window": "10s", "AcceptanceCliff.for": "3s",
+    }
+
+
+def _say_demo(daemon: Daemon) -> None:
+    url = daemon.web.url if daemon.web is not None else ""
+    console.print(f"Status page  {url}/", markup=False)
+    console.print("In another terminal: acceptd status, acceptd why sim-chat, acceptd report --week", markup=False)
+    console.print("Ctrl-C stops everything.", markup=False)
+
+
+def _serve(read: Callable[[], Config], path: Path | None) -> None:
+    config = read()
+    set_up_log(config, simulated=False)
+    process = Process(config, SystemClock(), reload=read, config_file=path, on_started=_say_started)
+    process.run()
+
+
+def _say_started(daemon: Daemon) -> None:
+    url = daemon.web.url if daemon.web is not None else ""
+    count = len(daemon.servers)
+    console.print(f"acceptd watches {count} server{'s' if count != 1 else ''}; status page {url}/", markup=False)
+
+
+def _with_folder(config: Config, context: Context) -> Config:
+    return config if context.data_dir is None else config.model_copy(update={"data_dir": context.data_dir})
+
+
+def set_up_log(config: Config, *, simulated: bool) -> None:
+    """Log to standard error: with a time at a terminal, without one where the journal adds its own."""
+    stamp = "" if "JOURNAL_STREAM" in os.environ else "%(asctime)s "
+    mark = "SIMULATED " if simulated else ""
+    logging.basicConfig(
+        level=getattr(logging, config.log.level.upper()), stream=sys.stderr, force=True,
+        format=f"{stamp}{mark}%(levelname)s %(name)s: %(message)s",
+    )
+    # Libraries that repeat requests, with their addresses, at lower levels.
+    for name in ("urllib3", "slack_sdk", "apscheduler", "waitress", "matplotlib", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _free_listen() -> str:
+    """The usual address, or a free port where that is taken."""
+    host, _, port = _DEFAULT_LISTEN.partition(":")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, int(port)))
+        except OSError:
+            return f"{host}:0"
+    return _DEFAULT_LISTEN
+
+
+def _free_ports(count: int) -> list[int]:
+    """So many consecutive free loopback ports."""
+    for base in range(18100, 60000, 20):
+        try:
+            for port in range(base, base + count):
+                with socket.socket() as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return list(range(base, base + count))
+    raise FatalError("no free loopback ports for the demo")
