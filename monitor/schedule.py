@@ -1,6 +1,6 @@
 """When things run: tickers on the monotonic clock for the loop, APScheduler for what follows the calendar.
 
-A clock set back stops APScheduler's intervals, so nothing that guards a server hangs on it; it only knows weeks and nights.
+A clock set back stops intervals of APScheduler, so nothing that guards a server hangs on it: it knows weeks and nights.
 """
 
 from __future__ import annotations
