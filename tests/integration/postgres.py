@@ -35,7 +35,7 @@ class PostgresServer:
     def __init__(self, programs: Path, folder: Path, user: str | None) -> None:
         self.folder = folder
         self._programs = programs
-        self._user = user
+        self.user = user
         self._numbers = count(1)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -59,7 +59,7 @@ class PostgresServer:
         arguments = ["--pgdata", str(self.folder / "data"), "--username=acceptd", "--auth=trust", "--no-sync"]
         done = subprocess.run(
             [self._programs / "initdb", "--encoding=UTF8", "--no-locale", *arguments],
-            user=self._user, cwd=self.folder, capture_output=True, check=False,
+            user=self.user, cwd=self.folder, capture_output=True, check=False,
         )  # fmt: skip
         if done.returncode:
             raise RuntimeError(f"initdb failed: {done.stderr.decode(errors='replace')}")
@@ -78,7 +78,7 @@ class PostgresServer:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._programs / "postgres", "-D", self.folder / "data", *arguments],
-                user=self._user, cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
+                user=self.user, cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         deadline = _CLOCK.monotonic() + _START_SECONDS
         while True:
