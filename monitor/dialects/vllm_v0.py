@@ -35,9 +35,7 @@ def read_engine(
     traffic = read_traffic(cells, values, http)
     if sums is not None and (finished := take(values, cells.numbers.get("output_length_sum"))) is not None:
         traffic = _with_generation(traffic, finished)
-    tokens = find_tokens(sums, previous.v0 if previous is not None else None)
-    if tokens is None and previous is not None and sums is not None:
-        tokens = previous.num_speculative_tokens
+    tokens = _tokens(sums, previous)
     steps = take(values, cells.numbers.get("inter_token_count"))
     return EngineReading(
         model=cells.model,
@@ -64,6 +62,15 @@ def _read_sums(cells: EngineCells, values: Values) -> V0Sums | None:
         draft_tokens=take(values, numbers.get("num_draft_tokens")),
         emitted=take(values, numbers.get("v0_emitted")),
     )
+
+
+def _tokens(sums: V0Sums | None, previous: EngineReading | None) -> int | None:
+    """num_speculative_tokens, found once per process: it cannot change while counters go on."""
+    before = previous.v0 if previous is not None else None
+    if sums is not None and before is not None and previous is not None and previous.num_speculative_tokens is not None:
+        if (sums.draft_tokens or 0) >= (before.draft_tokens or 0) and not is_first_report(sums):
+            return previous.num_speculative_tokens
+    return find_tokens(sums, before)
 
 
 def is_first_report(sums: V0Sums) -> bool:

@@ -16,8 +16,10 @@ from monitor.intervals.evidence import (
     Starts,
     Turn,
     compare_starts,
+    generation_speed,
     is_confirmed_same,
     is_near,
+    is_plausible,
     most_fell,
 )
 from monitor.intervals.track import Context, EngineTrack, Event, EventKind, Moment, PageMark, Seen, Track
@@ -203,7 +205,17 @@ def _resolve(old: EngineTrack, pending: Seen, seen: Seen, tokens: int | None, co
         return _distrust(old, seen, "its counters fell twice in two pages")
     if found is not Turn.FELL:
         return _distrust(old, seen, "its counters fell and returned within two pages: several processes answer")
+    if not _can_have_restarted(old, pending, seen):
+        return _distrust(old, seen, "its counters fell to more than a restart counts: another process answers")
     return _new_life(replace(old, pending=None), seen, StartEvidence.COUNTERS_FELL, True, tokens, context)
+
+
+def _can_have_restarted(old: EngineTrack, pending: Seen, seen: Seen) -> bool:
+    head, before = old.head, pending.moment
+    since_head = seen.moment.seconds_since(head.at, head.monotonic, head.boot_id)
+    since_pending = seen.moment.seconds_since(before.at, before.monotonic, before.boot_id)
+    now = generation_speed(seen.engine.counts, pending.engine.counts, since_pending)
+    return is_plausible(seen.engine.counts, since_head, (old.fastest, now))
 
 
 def _distrust(old: EngineTrack, seen: Seen, why: str) -> EngineStep:
@@ -242,13 +254,22 @@ def _continue(old: EngineTrack, seen: Seen, tokens: int | None, context: Context
     if cut.interval is None:
         return EngineStep(track=replace(old, life=life), lives=(life,) if life is not old.life else (), before=old)
     return EngineStep(
-        track=replace(old, life=life, head=_head(life, seen), gauges=seen.engine.gauges),
+        track=replace(
+            old, life=life, head=_head(life, seen), gauges=seen.engine.gauges, fastest=_fastest(old, cut.interval)
+        ),
         interval=cut.interval,
         lives=(life,) if life is not old.life else (),
         verdict=Verdict.COUNTER_GLITCH if cut.fallen else None,
         events=events,
         before=old,
     )
+
+
+def _fastest(old: EngineTrack, interval: Interval) -> float | None:
+    generated = interval.traffic.generation_tokens if interval.traffic is not None else None
+    if generated is None or interval.is_gap:
+        return old.fastest
+    return max(old.fastest or 0.0, generated / interval.elapsed_seconds)
 
 
 def _head(life: Life, seen: Seen) -> Head:

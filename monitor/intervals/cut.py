@@ -49,15 +49,17 @@ def cut_between(
     difference = subtract(seen.engine.counts, head.counts, lazy=seen.dialect in _LAZY)
     counts = _believable(_without_moved_setting(difference.counts, head.counts, seen), seen)
     fallen = [name for name in difference.fallen if not (seen.dialect == vllm_v0.DIALECT and name in _ESTIMATED)]
-    interval = _interval(life, head, seen, counts, elapsed, elapsed)
-    interval = replace(
-        interval,
-        is_gap=scrape_seconds is not None and elapsed > GAP_SCRAPES * scrape_seconds,
-        gauges=_over_time(gauges, seen.engine.gauges),
-        gauges_seconds=elapsed,
+    is_gap = _is_gap(elapsed, scrape_seconds)
+    interval = _interval(
+        life,
+        head,
+        seen,
+        counts,
+        elapsed=elapsed,
+        covered=elapsed,
+        gauges=None if is_gap else _over_time(gauges, seen.engine.gauges),
+        is_gap=is_gap,
     )
-    if interval.is_gap:
-        interval = replace(interval, gauges=GaugeSpan(), gauges_seconds=0.0)
     return Cut(interval, tuple(fallen))
 
 
@@ -75,12 +77,36 @@ def cut_from_zero(
     covered = elapsed
     if born is not None and wall_is_known:
         covered = min(elapsed, max(_MIN_COVERED_SECONDS, seen.moment.at.timestamp() - born))
-    interval = _interval(life, head, seen, seen.engine.counts, elapsed, covered)
-    is_gap = scrape_seconds is not None and elapsed > GAP_SCRAPES * scrape_seconds
-    return Cut(replace(interval, partial=after_reset, is_gap=is_gap))
+    return Cut(
+        _interval(
+            life,
+            head,
+            seen,
+            seen.engine.counts,
+            elapsed=elapsed,
+            covered=covered,
+            is_gap=_is_gap(elapsed, scrape_seconds),
+            partial=after_reset,
+        )
+    )
 
 
-def _interval(life: Life, head: Head, seen: Seen, counts: Counts, elapsed: float, covered: float) -> Interval:
+def _is_gap(elapsed: float, scrape_seconds: float | None) -> bool:
+    return scrape_seconds is not None and elapsed > GAP_SCRAPES * scrape_seconds
+
+
+def _interval(
+    life: Life,
+    head: Head,
+    seen: Seen,
+    counts: Counts,
+    *,
+    elapsed: float,
+    covered: float,
+    is_gap: bool,
+    gauges: GaugeSpan | None = None,
+    partial: bool = False,
+) -> Interval:
     speculation, traffic, latency = counts.speculation, counts.traffic, counts.latency
     return Interval(
         life=life.id,
@@ -94,7 +120,11 @@ def _interval(life: Life, head: Head, seen: Seen, counts: Counts, elapsed: float
         traffic_seconds=covered if traffic is not None else 0.0,
         latency=latency,
         latency_seconds=covered if latency is not None else 0.0,
+        gauges=gauges or GaugeSpan(),
+        gauges_seconds=elapsed if gauges is not None else 0.0,
         flags=_flags(counts, seen),
+        is_gap=is_gap,
+        partial=partial,
     )
 
 

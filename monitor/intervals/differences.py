@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from operator import lt, sub
 
 from monitor.model.counts import Counts, Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 
@@ -82,10 +83,10 @@ def _positions(
     if len(now) < len(before) or (len(now) > len(before) and sum(before) != total_before):
         return None  # positions vanished, or those that are new were not 0 before
     before = before + (0.0,) * (len(now) - len(before))
-    if any(a < b for a, b in zip(now, before, strict=True)):
+    if any(map(lt, now, before)):
         fallen.append("accepted_per_pos")
         return None
-    return tuple(a - b for a, b in zip(now, before, strict=True))
+    return tuple(map(sub, now, before))
 
 
 def _traffic(
@@ -145,10 +146,10 @@ def _histogram(
         return new if lazy else None
     if new.edges != old.edges:
         return None
-    if new.count < old.count or any(a < b for a, b in zip(new.cumulative, old.cumulative, strict=True)):
+    if new.count < old.count or any(map(lt, new.cumulative, old.cumulative)):
         fallen.append(name)
         return None
-    cumulative = tuple(a - b for a, b in zip(new.cumulative, old.cumulative, strict=True))
+    cumulative = tuple(map(sub, new.cumulative, old.cumulative))
     if cumulative != tuple(sorted(cumulative)):
         return None
     # A sum of seconds may fall by a rounding error where nothing was observed.

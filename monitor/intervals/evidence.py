@@ -5,7 +5,7 @@ It compares counts and times; it keeps no state and makes no intervals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,6 +19,12 @@ CLOCK_SKEW_SECONDS = 30.0
 #: Of two workers' counters, one page must be this much nearer to the older head than to the newer (ratio) to say that
 #: a page is that worker's again and no burst.
 NEAR_FORMER_RATIO = 0.1
+
+
+#: A server without start times may have restarted if what it counts now would have taken at most this many times the
+#: fastest generation seen (ratio), plus this many tokens (for servers that were idle whenever we looked).
+PLAUSIBLE_SPEED_RATIO = 3.0
+PLAUSIBLE_TOKENS = 2000.0
 
 
 class Turn(StrEnum):
@@ -78,6 +84,26 @@ def most_fell(new: Counts, old: Counts, *, estimated: bool = False) -> bool:
     """
     shares = [now < before for now, before in _pairs(new, old, estimated) if before > 0]
     return sum(shares) * 2 > len(shares)
+
+
+def is_plausible(counts: Counts, seconds: float, speeds: Iterable[float | None]) -> bool:
+    """Whether these counts can be of the last `seconds`, judged by generation speeds seen (tokens/s).
+
+    Another worker's counters are those of its whole life, far more than one scrape's worth.
+    """
+    generated = counts.traffic.generation_tokens if counts.traffic is not None else None
+    if generated is None:
+        return True
+    fastest = max((speed for speed in speeds if speed is not None), default=0.0)
+    return generated <= PLAUSIBLE_SPEED_RATIO * fastest * seconds + PLAUSIBLE_TOKENS
+
+
+def generation_speed(new: Counts, old: Counts, seconds: float) -> float | None:
+    """Tokens per second between two counts; None where unknown or falling."""
+    if new.traffic is None or old.traffic is None or seconds <= 0:
+        return None
+    now, before = new.traffic.generation_tokens, old.traffic.generation_tokens
+    return (now - before) / seconds if now is not None and before is not None and now >= before else None
 
 
 def is_near(page: Counts, former: Counts, head: Counts) -> bool:

@@ -11,14 +11,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from monitor.dialects import Dialects
-from monitor.dialects.vllm_v0 import length_of
-from monitor.intervals.adding import add_counts, counts_of, over_time
+from monitor.intervals.contract import Json, models_json
 from monitor.intervals.server import advance, settle
 from monitor.intervals.track import Context, Step, Track
-from monitor.model.counts import Counts, SpeculationCounts
 from monitor.model.interval import Interval
 from monitor.model.life import LifeId
-from monitor.model.reading import EngineReading, Flag, Reading, State, Verdict
+from monitor.model.reading import Flag, Reading, State, Verdict
 from monitor.model.server import ServerName
 
 _SERVER = ServerName("page")
@@ -30,8 +28,6 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _UNTOLD_SECONDS = 15.0
 #: Verdicts on a run of pages that a later page does not take back.
 _LASTING = (Verdict.INCONSISTENT_ENDPOINT, Verdict.RESET_DETECTED, Verdict.COUNTER_GLITCH)
-
-Json = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,7 @@ def read_pages(
         "dialect": last.dialect,
         "state": run.state.value if run.state is not None else None,
         "flags": sorted(flag.value for flag in run.flags),
-        "models": [_model(name, last, run, seconds is not None) for name in _models(last)],
+        "models": models_json(last, run.intervals if len(readings) > 1 else None, has_times=seconds is not None),
     }
 
 
@@ -139,7 +135,6 @@ class _Run:
     state: State | None
     flags: frozenset[Flag]
     intervals: Mapping[tuple[str, str], list[Interval]]
-    has_interval: bool
 
 
 def _follow(readings: Sequence[Reading], *, wall_is_known: bool) -> _Run:
@@ -159,7 +154,7 @@ def _follow(readings: Sequence[Reading], *, wall_is_known: bool) -> _Run:
     for interval in found:
         intervals.setdefault(names[interval.life], []).append(interval)
     flags = steps[-1].flags.union(*(interval.flags for interval in found))
-    return _Run(verdict, reason, steps[-1].state, flags, intervals, len(readings) > 1)
+    return _Run(verdict, reason, steps[-1].state, flags, intervals)
 
 
 def _overall(steps: Sequence[Step]) -> tuple[Verdict, str]:
@@ -178,106 +173,3 @@ def _overall(steps: Sequence[Step]) -> tuple[Verdict, str]:
 
 def _names_of_lives(tracks: Sequence[Track]) -> dict[LifeId, tuple[str, str]]:
     return {engine.life.id: key for track in tracks for key, engine in track.engines.items()}
-
-
-def _models(reading: Reading) -> list[str]:
-    return list(dict.fromkeys(engine.model for engine in reading.engines))
-
-
-def _model(name: str, reading: Reading, run: _Run, has_times: bool) -> Json:
-    engines = [engine for engine in reading.engines if engine.model == name]
-    tokens = {engine.num_speculative_tokens for engine in engines}
-    gauges = [engine.gauges for engine in engines]
-    intervals = {engine.engine: run.intervals.get((name, engine.engine), []) for engine in engines}
-    return {
-        "model": name or None,
-        "engines": [engine.engine for engine in engines],
-        "num_speculative_tokens": tokens.pop() if len(tokens) == 1 else None,
-        "running": _sum_known([gauge.running for gauge in gauges]),
-        "waiting": _sum_known([gauge.waiting for gauge in gauges]),
-        "kv_usage_max": max((gauge.kv_usage for gauge in gauges if gauge.kv_usage is not None), default=None),
-        "lifetime": _lifetime(engines),
-        "interval": _interval(list(intervals.values()), has_times) if run.has_interval else None,
-        "per_engine": {
-            engine.engine: {
-                "num_speculative_tokens": engine.num_speculative_tokens,
-                "running": engine.gauges.running,
-                "waiting": engine.gauges.waiting,
-                "kv_usage": engine.gauges.kv_usage,
-                "lifetime": _lifetime([engine]),
-                "interval": _interval([intervals[engine.engine]], has_times) if run.has_interval else None,
-            }
-            for engine in engines
-        },
-    }
-
-
-def _lifetime(engines: Sequence[EngineReading]) -> Json:
-    said = reading_json(add_counts([engine.counts for engine in engines]), rate=None, partial=False)
-    if len(engines) == 1 and (length := length_of(engines[0].v0, engines[0].num_speculative_tokens)) is not None:
-        # A V0 page knows the length even where nothing tells the number of drafts.
-        tokens = engines[0].num_speculative_tokens or 0
-        said["acceptance_length"] = length
-        said["acceptance_rate"] = _ratio(length - 1, tokens)
-    return said
-
-
-def _interval(per_engine: Sequence[Sequence[Interval]], has_times: bool) -> Json | None:
-    """What happened between the first and the last page, over all engines; None where no difference could be drawn."""
-    lives = [_by_life(intervals) for intervals in per_engine if intervals]
-    if not lives:
-        return None
-    counts = add_counts([part for parts, _, _ in lives for part in parts])
-    rates = [rate for _, rate, _ in lives]
-    rate = None if not has_times or any(one is None for one in rates) else sum(one for one in rates if one is not None)
-    partial = len(lives) < len(per_engine) or any(is_partial for _, _, is_partial in lives)
-    return reading_json(counts, rate=rate, partial=partial)
-
-
-def _by_life(intervals: Sequence[Interval]) -> tuple[list[Counts], float | None, bool]:
-    """Counts per life, tokens per second over the whole time, and whether a reset hides a part."""
-    lives: dict[LifeId, list[Interval]] = {}
-    for interval in intervals:
-        lives.setdefault(interval.life, []).append(interval)
-    totals = [over_time(found) for found in lives.values()]
-    counts = add_counts([counts_of(total) for total in totals])
-    seconds = sum(total.elapsed_seconds for total in totals)
-    generated = counts.traffic.generation_tokens if counts.traffic is not None else None
-    rate = generated / seconds if generated is not None and seconds > 0 else None
-    return [counts], rate, any(total.partial for total in totals)
-
-
-def reading_json(counts: Counts, *, rate: float | None, partial: bool) -> Json:
-    """The READING of the contract. Ratios that are no ratios (accepted > drafted) are None, never clamped."""
-    speculation = counts.speculation or SpeculationCounts(None, None, None)
-    drafts, accepted = speculation.num_drafts, speculation.num_accepted_tokens
-    at = speculation.accepted_per_pos
-    length = 1 + accepted / drafts if accepted is not None and drafts else None
-    return {
-        "num_drafts": _whole(drafts),
-        "num_draft_tokens": _whole(speculation.num_draft_tokens),
-        "num_accepted_tokens": _whole(accepted),
-        "acceptance_rate": _ratio(accepted, speculation.num_draft_tokens),
-        "acceptance_length": length,
-        "acceptance_rate_per_position": [_ratio(count, drafts) for count in at] if at is not None else None,
-        "generation_tokens": _whole(counts.traffic.generation_tokens if counts.traffic is not None else None),
-        "generation_tokens_per_second": rate,
-        "prompt_tokens": _whole(counts.traffic.prompt_tokens if counts.traffic is not None else None),
-        "partial": partial,
-    }
-
-
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    if part is None or not whole or not 0 <= part <= whole:
-        return None
-    return part / whole
-
-
-def _whole(value: float | None) -> float | int | None:
-    """Whole numbers without a decimal point."""
-    return int(value) if value is not None and value.is_integer() else value
-
-
-def _sum_known(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

@@ -54,7 +54,8 @@ class EngineTrack:
 
     `pending` is a page whose counters fell without start evidence: the next page decides between a restart and another
     worker answering. `former` is the head before a life that began by falling counters alone. `doubts` counts the
-    pages that must still follow each other before an inconsistent endpoint gives intervals again.
+    pages that must still follow each other before an inconsistent endpoint gives intervals again. `fastest` is the
+    highest generation seen (tokens/s), None before the first interval.
     """
 
     life: Life
@@ -63,6 +64,7 @@ class EngineTrack:
     pending: Seen | None = None
     former: Counts | None = None
     doubts: int = 0
+    fastest: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

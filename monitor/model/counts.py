@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import ge
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Histogram:
     def __post_init__(self) -> None:
         if len(self.edges) != len(self.cumulative):
             raise ValueError(f"histogram with {len(self.edges)} edges but {len(self.cumulative)} buckets")
-        if any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
+        if any(map(ge, self.edges, self.edges[1:])):
             raise ValueError(f"histogram edges must rise strictly: {self.edges}")
 
     @property

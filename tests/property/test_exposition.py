@@ -14,11 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_clas
 
 from monitor.errors import ExpositionError
 from monitor.exposition import Page, PageReader, Vocabulary, parse
-
-SAMPLES = pathlib.Path(__file__).parents[1] / "golden" / "exposition" / "samples"
-PAGES = sorted(SAMPLES.glob("*.prom"))
-BODIES = [path.read_bytes() for path in PAGES]
-SMALL = [body for body in BODIES if 0 < len(body) < 9_000]
+from tests.fakes.mutations import BODIES, PAGES, SMALL, mutated
 
 Said = Counter[tuple[str, frozenset[tuple[str, str]], float | None]]
 
@@ -69,42 +65,6 @@ def test_one_reader_for_all_pages_in_turn() -> None:
         assert again == fresh
 
 
-@st.composite
-def mutated(draw: st.DrawFn) -> bytes:
-    """A sample page after a few accidents: cut, doubled, swapped, spliced lines; bytes changed, dropped, added."""
-    body = draw(st.sampled_from(SMALL))
-    for _ in range(draw(st.integers(1, 4))):
-        lines = body.split(b"\n")
-        place = draw(st.integers(0, max(0, len(body) - 1)))
-        line = draw(st.integers(0, len(lines) - 1))
-        match draw(st.sampled_from(["cut", "drop", "double", "swap", "splice", "flip", "insert", "delete", "digit"])):
-            case "cut":
-                body = body[:place]
-            case "drop":
-                body = b"\n".join(lines[:line] + lines[line + 1 :])
-            case "double":
-                body = b"\n".join(lines[: line + 1] + lines[line:])
-            case "swap":
-                other = draw(st.integers(0, len(lines) - 1))
-                lines[line], lines[other] = lines[other], lines[line]
-                body = b"\n".join(lines)
-            case "splice":
-                other_body = draw(st.sampled_from(SMALL))
-                body = body[:place] + other_body[draw(st.integers(0, len(other_body))) :]
-            case "flip":
-                body = body[:place] + bytes([draw(st.integers(0, 255))]) + body[place + 1 :]
-            case "insert":
-                body = body[:place] + draw(st.binary(min_size=1, max_size=3)) + body[place:]
-            case "delete":
-                body = body[:place] + body[place + draw(st.integers(1, 40)) :]
-            case "digit":
-                digits = [i for i, byte in enumerate(body) if byte in b"0123456789"]
-                if digits:
-                    at = draw(st.sampled_from(digits))
-                    body = body[:at] + draw(st.sampled_from([b"0", b"7", b"9"])) + body[at + 1 :]
-    return body
-
-
 def outcome(reader: PageReader, body: bytes) -> tuple[str, Said | None]:
     try:
         return "page", ours(reader.read(body))
@@ -151,9 +111,7 @@ LABELS = st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text(
 
 
 def rendered(name: str, labels: dict[str, str], value: float) -> str:
-    escaped = {
-        key: text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"") for key, text in labels.items()
-    }
+    escaped = {key: text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"") for key, text in labels.items()}
     inner = ",".join(f'{key}="{text}"' for key, text in escaped.items())
     return f"{name}{{{inner}}} {value!r}\n"
 

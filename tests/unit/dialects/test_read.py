@@ -1,0 +1,170 @@
+"""Readings of whole answers: verdict, reason, flags, start times, and what the version adds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from monitor.dialects import Dialects, ServerReader
+from monitor.model.reading import Flag, Reading, State, Verdict
+from monitor.model.server import ServerName
+from tests.fakes.mutations import BODIES, SAMPLES
+from tests.fakes.pages import V1, labelled, v1_page
+
+AT = datetime(2026, 9, 1, tzinfo=UTC)
+LIVE = (SAMPLES / "vllm_0.32.0_v1_draft_model_k3.prom").read_bytes()
+
+
+def read(body: bytes, reader: ServerReader | None = None, **how: Any) -> Reading:
+    return (reader or ServerReader(ServerName("s"))).read(body, scraped_at=AT, monotonic=1.0, **how)
+
+
+def test_a_real_v1_page_whole() -> None:
+    reading = read(LIVE, content_type="text/plain; version=0.0.4", version="0.32.0")
+    assert (reading.dialect, reading.verdict, reading.flags, reading.state) == (
+        "vllm_v1",
+        Verdict.OK,
+        frozenset(),
+        None,
+    )
+    assert reading.process_start == 1795972487.58
+    [engine] = reading.engines
+    assert (engine.model, engine.engine, engine.num_speculative_tokens) == ("tiny", "0", 3)
+    assert engine.created == pytest.approx(1795972515.846)
+    speculation, traffic, latency = engine.counts.speculation, engine.counts.traffic, engine.counts.latency
+    assert speculation is not None
+    assert traffic is not None
+    assert latency is not None
+    assert (speculation.num_drafts, speculation.num_draft_tokens, speculation.num_accepted_tokens) == (
+        6656,
+        19968,
+        10192,
+    )
+    assert speculation.accepted_per_pos == (3430.0, 3396.0, 3366.0)
+    assert traffic.generation_tokens == 16_800
+    assert traffic.engine_steps == 1128
+    assert traffic.step_tokens == 17_692
+    assert traffic.finished == {"stop": 0, "length": 84, "abort": 0, "error": 0, "repetition": 0}
+    assert traffic.http_responses == {"2xx": 84}
+    assert (traffic.rejections, traffic.preemptions, traffic.cached_prompt_tokens) == (0, 0, 0)
+    for histogram, count in (
+        (latency.inter_token, 6656),
+        (latency.time_to_first_token, 84),
+        (latency.time_per_output_token, 84),
+        (latency.e2e_request, 84),
+        (latency.queue, 84),
+        (traffic.prompt_length, 84),
+        (traffic.output_length, 84),
+    ):
+        assert histogram is not None
+        assert histogram.count == count
+    assert engine.gauges.sleeping is False
+
+
+def test_nothing_of_a_real_page_is_unknown_by_name() -> None:
+    for body in BODIES:
+        reader = ServerReader(ServerName("s"))
+        read(body, reader)
+        assert reader.unknown == frozenset()
+
+
+def test_new_names_are_told() -> None:
+    reader = ServerReader(ServerName("s"))
+    read(v1_page(V1(more=labelled("vllm:brand_new_total", {"engine": "0"}, 1))), reader)
+    assert reader.unknown == {"vllm:brand_new_total"}
+
+
+def test_readers_that_share_say_the_same_as_those_that_do_not() -> None:
+    shared = Dialects()
+    readers = [shared.reader(ServerName("s")) for _ in range(2)]
+    for body in [*BODIES, *BODIES[::-1], *BODIES]:
+        alone = read(body)
+        for reader in readers:
+            said = read(body, reader)
+            if said.dialect != "vllm_v0":  # V0 pages are read with what was learned from the page before
+                assert said == alone
+
+
+def test_a_release_that_prints_nothing_of_speculation_is_said_to() -> None:
+    page = v1_page(V1(at=None, generation=100))
+    assert "prints nothing of speculation" in read(page, version="0.8.2").reason
+    assert "prints nothing" not in read(page, version="0.8.5").reason
+
+
+def test_page_and_version_that_disagree_are_both_told() -> None:
+    reading = read(v1_page(V1(at=None, generation=100)), version="0.6.3")
+    assert reading.dialect == "vllm_v1"
+    assert "0.6.3" in reading.reason
+
+
+def test_a_zero_start_time_is_none() -> None:
+    assert read(v1_page(V1(), process_start=0.0)).process_start is None
+
+
+def test_a_missing_position_is_told() -> None:
+    page = v1_page(V1(100, (70, 50, 30), generation=260))
+    lines = [
+        line for line in page.splitlines(keepends=True) if b"_per_pos_total" not in line or b'position="1"' not in line
+    ]
+    reading = read(b"".join(lines))
+    assert Flag.IDENTITIES_BROKEN in reading.flags
+    assert "position is missing" in reading.reason
+    assert reading.engines[0].num_speculative_tokens == 3
+
+
+def test_a_missing_counter_is_told() -> None:
+    page = v1_page(V1(100, (70, 50, 30), generation=260))
+    lines = [line for line in page.splitlines(keepends=True) if b"num_accepted_tokens_total{" not in line]
+    assert "num_accepted_tokens missing" in read(b"".join(lines)).reason
+
+
+def test_one_step_of_several_processes_may_be_torn() -> None:
+    torn = v1_page(V1(100, (70, 50, 30), generation=260, created=None, running=2), process_start=None)
+    torn = torn.replace(b'position="2"} 30.0', b'position="2"} 33.0')
+    assert Flag.IDENTITIES_BROKEN not in read(torn).flags
+    torn = torn.replace(b'position="2"} 33.0', b'position="2"} 40.0')
+    assert Flag.IDENTITIES_BROKEN in read(torn).flags
+
+
+def test_the_rust_frontend_prints_a_position_only_once_it_was_accepted() -> None:
+    page = v1_page(V1(100, (20,), draft_tokens=300, generation=130, created=None), process_start=None, openmetrics=True)
+    reading = read(page, content_type="application/openmetrics-text; version=1.0.0")
+    assert reading.verdict is Verdict.OK
+    assert Flag.IDENTITIES_BROKEN not in reading.flags
+
+
+def test_speculation_declared_without_samples_is_not_off() -> None:
+    page = v1_page(V1(at=None, generation=100)) + b"# TYPE vllm:spec_decode_num_drafts counter\n"
+    assert read(page).verdict is Verdict.NO_DRAFTS_YET
+
+
+def test_all_engines_must_sleep_for_the_server_to_sleep() -> None:
+    def engine(name: str, awake: float) -> V1:
+        labels = {"engine": name, "model_name": "model-a", "sleep_state": "awake"}
+        return V1(engine=name, more=labelled("vllm:engine_sleep_state", labels, awake))
+
+    assert read(v1_page(engine("0", 0.0), engine("1", 0.0))).state is State.SLEEPING
+    assert read(v1_page(engine("0", 0.0), engine("1", 1.0))).state is None
+
+
+def test_http_answers_count_by_class_and_once() -> None:
+    web = "".join(
+        labelled("http_requests_total", {"handler": path, "method": "POST", "status": status}, count)
+        for path, status, count in (
+            ("/v1/completions", "2xx", 5),
+            ("/v1/chat/completions", "200", 3),
+            ("/v1/completions", "500", 2),
+            ("/metrics", "2xx", 99),
+            ("/health", "503", 99),
+            ("none", "4xx", 99),
+            ("/v1/completions", "", 99),
+        )
+    )
+    reading = read(v1_page(V1(engine="0"), V1(engine="1", more=web)))
+    first, second = (engine.counts.traffic for engine in reading.engines)
+    assert first is not None
+    assert second is not None
+    assert first.http_responses == {"2xx": 8, "5xx": 2}
+    assert second.http_responses == {}
