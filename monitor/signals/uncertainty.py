@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 START_DESIGN_EFFECT = 10.0
 #: Smallest design effect ever used.
 FLOOR_DESIGN_EFFECT = 2.0
-#: Blocks below which the design effect is not measured but assumed.
-MIN_BLOCKS = 8
+#: Blocks below which the design effect is not measured but assumed, and below which it is not believed to be smaller.
+MIN_BLOCKS, ENOUGH_BLOCKS = 10, 20
+#: Largest correlation of neighbouring batches that is corrected for: beyond it the window is too short to tell.
+MOST_CORRELATION = 0.6
 #: Batches that blocks are merged into: few enough that a request rarely spans two, enough to measure a variance.
 BATCHES = 10
 #: Two-sided 95 % of the normal distribution.
@@ -65,6 +67,21 @@ def _batches(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return merged
 
 
+def _variance(residual: NDArray[np.float64]) -> float:
+    """Variance of the sum of batch residuals; neighbours may still correlate, since requests outlive a batch.
+
+    (1 + r) / (1 - r) times the independent variance, as for a first-order autoregression; r raised by 1 / n, the bias
+    of its estimate.
+    """
+    count = len(residual)
+    square = float(residual @ residual)
+    if square <= 0.0:
+        return 0.0
+    correlation = float(residual[:-1] @ residual[1:]) / square + 1.0 / count
+    correlation = min(MOST_CORRELATION, max(0.0, correlation))
+    return count / (count - 1) * square * (1.0 + correlation) / (1.0 - correlation)
+
+
 def ratio_estimate(
     numerators: Sequence[float], denominators: Sequence[float], unit_variance: float,
     *, bounds: tuple[float, float] = (-math.inf, math.inf),
@@ -82,13 +99,14 @@ def ratio_estimate(
     value = float(top.sum()) / total
     independent = unit_variance / total
     effect, count, quantile = START_DESIGN_EFFECT, 0, Z95
-    if np.count_nonzero(bottom) >= MIN_BLOCKS:
+    blocks = int(np.count_nonzero(bottom))
+    if blocks >= MIN_BLOCKS:
         used = bottom > 0
         residual = _batches(top[used] - value * bottom[used])
         count = len(residual)
-        variance = count / (count - 1) * float(residual @ residual) / total**2
         quantile = student_t95(count - 1)
-        effect = max(FLOOR_DESIGN_EFFECT, variance / independent) if independent > 0 else FLOOR_DESIGN_EFFECT
+        floor = FLOOR_DESIGN_EFFECT if blocks >= ENOUGH_BLOCKS else START_DESIGN_EFFECT
+        effect = max(floor, _variance(residual) / total**2 / independent) if independent > 0 else floor
     if bounds == (0.0, 1.0):
         low, high = wilson(value, total / effect, quantile)
     else:
