@@ -151,8 +151,9 @@ def _truth(rule: Rule, signals: SignalSet) -> tuple[Truth, str]:
 def _lack(need: Need, signals: SignalSet) -> str:
     signal = signals.scalars.get(need.signal) or signals.vectors.get(need.signal)
     value = signal.sample_size if signal and need.of_samples else signals.value(need.signal)
-    if value is None:
-        return f"{need.name}: {absence(signals, need.signal)}"
+    reason = absence(signals, need.signal)
+    if reason or value is None:
+        return f"{need.name}: {reason or NoData.NOT_KNOWN}"
     if value >= need.minimum:
         return ""
     return f"{need.name}: {humanize_number(value)} of the {humanize_number(need.minimum)} needed"

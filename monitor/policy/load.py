@@ -127,10 +127,11 @@ class _Reader:
         )
         keys: Keys = {(): schema.keys_of(model_type), ("do",): schema.keys_of(schema.DoModel)}
         model = self._check(model_type, document, path, keys, name)
+        builder = RuleBuilder(document, path, name, self.vocabulary, self.found)
         if not model:
             self._condition(document, path, raw.get("when"), name)
+            builder.check_names(raw)
             return
-        builder = RuleBuilder(document, path, name, self.vocabulary, self.found)
         where = f"{document.file}:{document.mark(path).line}"
         rule_name = model.alert if isinstance(model, schema.AlertModel) else model.tune
         if rule_name in self._seen:

@@ -7,7 +7,7 @@ import re
 from monitor.model.alert import Matcher
 
 MATCHER_FORM = 'a matcher such as server="chat-1" or severity=~"page|ticket" (operators = != =~ !~)'
-_MATCHER = re.compile(r"""\s*([A-Za-z_]\w*)\s*(=~|!~|!=|=)\s*(?:"((?:\\.|[^"\\])*)"|([^\s"]+))\s*""")
+_MATCHER = re.compile(r"""\s*([A-Za-z_]\w*)\s*(=~|!~|!=|=)\s*(?:"((?:\\.|[^"\\])*)"|([^\s"=~][^\s"]*))\s*""")
 
 
 def parse_matcher(text: str) -> Matcher:

@@ -45,6 +45,15 @@ class RuleBuilder:
             "annotations": model.annotations,
         }
 
+    def check_names(self, raw: Mapping[str, object]) -> None:
+        """Check the signals named by a rule whose shape is wrong elsewhere, so that all mistakes are told together."""
+        need, show = raw.get("need"), raw.get("show")
+        for key in need if isinstance(need, Mapping) else ():
+            self._known(str(key).removesuffix(_SAMPLES), ("need", str(key)))
+        for i, signal in enumerate(show if isinstance(show, list) else ()):
+            if isinstance(signal, str):
+                self._known(signal, ("show", i))
+
     def check_alert(self, model: schema.AlertModel) -> None:
         """An alert must say how loud it is and what happened."""
         severities = [str(s) for s in Severity]

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from monitor.model.alert import Alert, AlertState, Matcher, Silence, SilenceId
+from monitor.policy.mute import Mute, MuteKind, Muter, ending_silences
+from monitor.policy.rule import Inhibition
+from tests.unit.policy.words import alert, minute
+
+DOWN_MUTES_REST = Inhibition(
+    (Matcher("alertname", "=", "ServerDown"),), (Matcher("alertname", "!=", "RestartFailed"),), ("server",)
+)
+
+
+def silence(label: str = "server", value: str = "a", *, start: float = 0, end: float = 60) -> Silence:
+    return Silence(
+        id=SilenceId("s1"), matchers=(Matcher(label, "=", value),), author="ann", reason="moving racks",
+        starts_at=minute(start), ends_at=minute(end),
+    )
+
+
+def mute(
+    one: Alert, alerts: list[Alert], *, inhibitions: tuple[Inhibition, ...] = (DOWN_MUTES_REST,),
+    silences: tuple[Silence, ...] = (), rolling: tuple[str, ...] = (), at: float = 10,
+) -> Mute | None:
+    return Muter(alerts, inhibitions, silences, rolling, minute(at)).mute(one)
+
+
+class TestInhibition:
+    def test_a_server_that_is_down_mutes_its_others_and_not_those_of_another(self) -> None:
+        down, slow, other = alert("ServerDown"), alert("TooSlow"), alert("TooSlow", server="b")
+        everything = [down, slow, other]
+        assert mute(slow, everything) == Mute(MuteKind.INHIBITED, "ServerDown on a")
+        assert mute(down, everything) is None
+        assert mute(other, everything) is None
+        assert mute(alert("RestartFailed"), everything) is None
+
+    def test_only_a_firing_alert_mutes(self) -> None:
+        for state in (AlertState.PENDING, AlertState.RESOLVED):
+            down = alert("ServerDown", state=state, resolved=1 if state is AlertState.RESOLVED else None)
+            assert mute(alert("TooSlow"), [down, alert("TooSlow")]) is None
+
+    def test_two_that_would_mute_each_other_both_stay_loud(self) -> None:
+        a_mutes_b = Inhibition((Matcher("alertname", "=", "A"),), (Matcher("alertname", "=", "B"),))
+        b_mutes_a = Inhibition((Matcher("alertname", "=~", "A|B"),), (Matcher("alertname", "=~", "A|B"),))
+        a, b = alert("A"), alert("B")
+        assert mute(a, [a, b], inhibitions=(b_mutes_a,)) is None
+        assert mute(b, [a, b], inhibitions=(b_mutes_a,)) is None
+        assert mute(b, [a, b], inhibitions=(a_mutes_b,)) is not None
+
+    def test_an_empty_label_equals_a_missing_one_as_in_alertmanager(self) -> None:
+        rule = Inhibition((Matcher("alertname", "=", "A"),), (Matcher("alertname", "=", "B"),), ("zone",))
+        assert mute(alert("B"), [alert("A"), alert("B")], inhibitions=(rule,)) is not None
+
+
+class TestSilences:
+    def test_a_silence_mutes_what_it_matches_while_it_lasts(self) -> None:
+        slow = alert("TooSlow")
+        quiet = Mute(MuteKind.SILENCED, "ann: moving racks")
+        assert mute(slow, [slow], silences=(silence(),)) == quiet
+        assert mute(slow, [slow], silences=(silence(value="b"),)) is None
+        assert mute(slow, [slow], silences=(silence(end=10),)) is None
+        assert mute(slow, [slow], silences=(silence(start=11),)) is None
+
+    def test_one_that_ends_soon_over_a_firing_alert_is_found(self) -> None:
+        slow = alert("TooSlow")
+        warned = ending_silences([silence(end=60)], [slow], minute(50), 900)
+        assert [(s.id, [a.name for a in muted]) for s, muted in warned] == [("s1", ["TooSlow"])]
+        assert ending_silences([silence(end=60)], [slow], minute(40), 900) == []
+        assert ending_silences([silence(end=60)], [alert(server="b")], minute(50), 900) == []
+        done = alert("TooSlow", state=AlertState.RESOLVED, resolved=5)
+        assert ending_silences([silence(end=60)], [done], minute(50), 900) == []
+
+
+class TestOurOwnRollout:
+    def test_it_mutes_that_server_but_not_what_says_the_rollout_failed(self) -> None:
+        down, other = alert("ServerDown"), alert("ServerDown", server="b")
+        failed = alert("RestartFailed", annotations={"summary": "x", "during_rollout": "tell"})
+        assert mute(down, [], rolling=("a",)) == Mute(MuteKind.ROLLOUT, "our own change of a")
+        assert mute(other, [], rolling=("a",)) is None
+        assert mute(failed, [], rolling=("a",)) is None
+
+    def test_a_group_alert_is_not_muted_by_it(self) -> None:
+        burn = alert("ErrorBudgetBurn", server="")
+        assert mute(burn, [], rolling=("a",)) is None
+
+
+def test_a_thousand_servers_down_are_a_thousand_alerts_told() -> None:
+    alerts = [alert(name, server=f"s{i}") for i in range(1000) for name in ("ServerDown", "NoSamples")]
+    muter = Muter(alerts, (DOWN_MUTES_REST,), (), (), minute(0) + timedelta(minutes=1))
+    assert sum(muter.mute(one) is not None for one in alerts) == 1000

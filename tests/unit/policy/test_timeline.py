@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from monitor.policy.evaluate import Signals
+from monitor.policy.timeline import EventKind, replay
+from tests.unit.policy.words import GROUP, SERVER, minute, rules, signal_set
+
+RULES = """
+groups:
+  - name: g
+    rules:
+      - {tune: more, when: acceptance_rate > 0.70, for: 2m, do: {num_speculative_tokens: "+1"}}
+      - {alert: Down, when: up == 0.0, for: 1m, labels: {severity: page}, annotations: {summary: x}}
+"""
+
+
+def moments(rates: list[float | None], ups: list[float]) -> Iterator[tuple[datetime, Signals]]:
+    for i, (rate, up) in enumerate(zip(rates, ups, strict=True)):
+        yield minute(i), {
+            (300.0, "group:g"): signal_set({"acceptance_rate": rate}, scope="group:g"),
+            (300.0, "server:a"): signal_set({"up": up}),
+        }
+
+
+def test_a_replay_tells_what_would_have_begun_and_ended() -> None:
+    rates = [0.8, 0.8, 0.8, 0.8, None, 0.8, 0.6, 0.8]
+    ups = [1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]
+    events = list(replay(rules(RULES), moments(rates, ups), [SERVER, GROUP]))
+    assert [(e.at, e.kind, e.rule, e.scope) for e in events] == [
+        (minute(2), EventKind.ALERT_FIRING, "Down", "server:a"),
+        (minute(2), EventKind.TUNE_BEGAN, "more", "group:g"),
+        (minute(4), EventKind.ALERT_RESOLVED, "Down", "server:a"),
+        (minute(6), EventKind.TUNE_ENDED, "more", "group:g"),
+    ]
+    assert events[0].alert is not None
+    assert events[1].firing is not None
+    assert events[1].firing.change.describe() == "+1"
