@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+
+from monitor.model.outcome import Truth
+from monitor.model.server import GroupName, ServerName
+from monitor.slo.book import SloBook, freezes
+from monitor.slo.burn import SloStatus
+from monitor.slo.load import load_slos
+from tests.unit.slo.slos import histogram, interval, seconds
+
+GROUPS = {GroupName("chat"): [ServerName("a"), ServerName("b")], GroupName("code"): [ServerName("c")]}
+TTFT = "name: ttft, indicator: time_to_first_token, threshold: 1s, objective: 0.99"
+UPTIME = "name: up, indicator: uptime, objective: 0.99"
+ACCEPTANCE = "name: acc, indicator: acceptance, threshold: 0.6, objective: 0.9"
+AVAILABILITY = "name: av, indicator: availability, objective: 0.99"
+
+
+def book(*entries: str) -> SloBook:
+    text = "slos:\n" + "".join(f"  - {{{entry}}}\n" for entry in entries)
+    return SloBook(load_slos({"s.yaml": text}), GROUPS)
+
+
+def status(found: SloBook, at: float, group: str = "chat") -> SloStatus:
+    (only,) = [s for s in found.statuses(seconds(at)) if s.scope["group"] == group]
+    return only
+
+
+def test_an_slo_without_a_scope_is_kept_for_each_group_and_adds_its_servers() -> None:
+    found = book(TTFT)
+    found.add_interval(interval(15, server="a", ttft=histogram(1, 9, 10, 10)))
+    found.add_interval(interval(15, server="b", ttft=histogram(1, 5, 10, 10)))
+    found.add_interval(interval(15, server="c", ttft=histogram(0, 0, 1, 1)))
+    found.add_interval(interval(15, server="stranger", ttft=histogram(0, 0, 99, 99)))
+    chat, code = status(found, 60).attainment, status(found, 60, "code").attainment
+    assert (chat.good, chat.valid) == (14.0, 20.0)
+    assert (code.good, code.valid) == (0.0, 1.0)
+
+
+def test_an_slo_of_one_server_counts_that_server() -> None:
+    found = book(f"{TTFT}, server: b")
+    found.add_interval(interval(15, server="a", ttft=histogram(0, 0, 9, 9)))
+    found.add_interval(interval(15, server="b", ttft=histogram(1, 5, 5, 5)))
+    one = status(found, 60)
+    assert (one.attainment.good, one.attainment.valid, one.scope) == (5.0, 5.0, {"server": "b", "group": "chat"})
+
+
+def test_an_slo_of_one_group_leaves_the_others_alone() -> None:
+    assert [s.scope for s in book(f"{TTFT}, group: code").statuses(seconds(0))] == [{"group": "code"}]
+
+
+class TestPlannedWork:
+    def test_latencies_and_slices_of_a_server_we_change_do_not_count(self) -> None:
+        found = book(TTFT, ACCEPTANCE)
+        slow = interval(15, ttft=histogram(0, 0, 9, 9), drafts=500, draft_tokens=500, accepted=0)
+        found.add_interval(slow, planned=True)
+        assert [s.attainment.valid for s in found.statuses(seconds(400)) if s.scope["group"] == "chat"] == [0.0, 0.0]
+
+    def test_failed_requests_do_since_users_feel_them(self) -> None:
+        found = book(AVAILABILITY)
+        found.add_interval(interval(15, responses={"2xx": 5, "5xx": 5}), planned=True)
+        assert status(found, 60).attainment.sli == 0.5
+
+    def test_missed_checks_do_not_and_answered_ones_do(self) -> None:
+        found = book(UPTIME)
+        found.add_check(ServerName("a"), seconds(15), False, planned=True)
+        found.add_check(ServerName("a"), seconds(30), True, planned=True)
+        found.add_check(ServerName("a"), seconds(45), False)
+        assert (status(found, 60).attainment.good, status(found, 60).attainment.valid) == (1.0, 2.0)
+
+
+def test_slices_are_judged_for_each_server_and_added_to_its_group() -> None:
+    found = book(ACCEPTANCE)
+    for server, accepted in (("a", 700), ("b", 300)):
+        found.add_interval(interval(100, server=server, drafts=1000, draft_tokens=1000, accepted=accepted))
+    assert status(found, 200).attainment.valid == 0.0
+    assert (status(found, 301).attainment.good, status(found, 301).attainment.valid) == (1.0, 2.0)
+
+
+def test_the_least_budget_comes_first_and_what_is_not_known_last() -> None:
+    found = book(TTFT, UPTIME)
+    found.add_interval(interval(15, server="a", ttft=histogram(1, 9, 10, 10)))
+    found.add_check(ServerName("c"), seconds(15), True)
+    order = [(s.slo.name, s.scope["group"]) for s in found.statuses(seconds(60))]
+    assert order[:2] == [("ttft", "chat"), ("up", "code")]
+
+
+def test_a_burning_latency_freezes_its_group_and_a_burning_acceptance_none() -> None:
+    found = book(TTFT, f"{ACCEPTANCE}, report_only: false")
+    for m in range(1, 121):
+        bad = interval(m * 60.0, server="a", ttft=histogram(0, 0, 9, 9), drafts=500, draft_tokens=500, accepted=0)
+        found.add_interval(bad)
+    statuses = found.statuses(seconds(7200))
+    assert freezes(statuses, "chat") == "SLO ttft of chat burns its error budget"
+    assert freezes(statuses, "code") == ""
+    burning = {o.labels["slo"] for o in found.outcomes(statuses) if o.truth is Truth.TRUE}
+    assert burning == {"ttft", "acc"}
+    only_acceptance = [s for s in statuses if s.slo.name == "acc"]
+    assert freezes(only_acceptance, "chat") == ""
+
+
+def test_how_far_back_the_store_must_be_read() -> None:
+    assert book(TTFT, f"{UPTIME}, period: 90d").longest_seconds == pytest.approx(90 * 86400)
+    assert SloBook((), GROUPS).longest_seconds == 0.0
