@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 
 from monitor.simulator.requests import Request
@@ -72,7 +72,7 @@ class Completions:
         self._server.in_flight -= 1
         self._server.engine.abort(work)
 
-    async def _pieces(self, ask: Ask, work: Request, hung_up: Callable[[], bool]) -> AsyncIterator[bytes]:
+    async def _pieces(self, ask: Ask, work: Request, hung_up: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
         sent = 0
         try:
             while not hung_up():

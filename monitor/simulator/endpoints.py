@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import ipaddress
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from monitor.errors import ConfigError
 from monitor.simulator.completions import Completions, error_answer
@@ -191,7 +191,7 @@ class Endpoints:
         )
 
 
-async def _drip(body: bytes, pause_seconds: float) -> AsyncIterator[bytes]:
+async def _drip(body: bytes, pause_seconds: float) -> AsyncGenerator[bytes, None]:
     size = max(1, len(body) // _DRIP_PIECES)
     for begin in range(0, len(body), size):
         yield body[begin : begin + size]

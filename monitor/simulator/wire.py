@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -49,7 +50,7 @@ class HttpAnswer:
     status: int = 200
     body: bytes = b""
     content_type: str = "application/json"
-    pieces: AsyncIterator[bytes] | None = None
+    pieces: AsyncGenerator[bytes, None] | None = None
     length: int | None = None
     hangs: bool = False
     closes: bool = False
@@ -112,10 +113,11 @@ async def write_answer(writer: asyncio.StreamWriter, answer: HttpAnswer) -> int:
         await writer.drain()
         return len(answer.body)
     sent = 0
-    async for piece in answer.pieces:
-        writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if is_chunked else piece)
-        sent += len(piece)
-        await writer.drain()
+    async with aclosing(answer.pieces) as pieces:  # whoever makes them learns at once that the caller hung up
+        async for piece in pieces:
+            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if is_chunked else piece)
+            sent += len(piece)
+            await writer.drain()
     if is_chunked:
         writer.write(b"0\r\n\r\n")
         await writer.drain()

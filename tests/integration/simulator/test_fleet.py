@@ -160,6 +160,16 @@ def test_a_caller_who_hangs_up_has_his_request_aborted(quiet: int) -> None:
     assert state(quiet)["finished"] == {"stop": 0, "length": 0, "abort": 1, "error": 0, "repetition": 0}
 
 
+def test_a_caller_who_leaves_a_stream_has_his_request_aborted(quiet: int) -> None:
+    body = {"prompt": "x", "max_tokens": 900, "stream": True}
+    with requests.post(url(quiet, "/v1/completions"), json=body, timeout=PATIENCE, stream=True) as stream:
+        assert next(stream.iter_lines()).startswith(b"data: ")
+    assert wait_for(lambda: state(quiet)["running"] == 0)
+    assert requests.get(url(quiet, "/load"), timeout=PATIENCE).json() == {"server_load": 0}
+    finished = state(quiet)["finished"]
+    assert isinstance(finished, dict) and finished["abort"] == 1
+
+
 def wait_for(is_true: object, seconds: float = PATIENCE) -> bool:
     assert callable(is_true)
     clock = SystemClock()
