@@ -26,7 +26,15 @@ from tests.rigs.load import Load
 from tests.rigs.running import RunningServer
 from tests.rigs.vllm.build import VLLM_VERSION, rig_folder
 from tests.rigs.vllm.measure import counter
-from tests.rigs.vllm.server import Speculation, draft_model, engine_core, ngram, running_server
+from tests.rigs.vllm.server import (
+    Speculation,
+    draft_model,
+    engine_core,
+    ngram,
+    resume_engine,
+    running_server,
+    stop_engine_at_work,
+)
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "exposition" / f"vllm-{VLLM_VERSION}"
 #: Seconds between the two pages of a pair: the daemon's usual interval.
@@ -103,9 +111,18 @@ def reading(after: Mapping[str, object], before: Mapping[str, object] | None = N
     return said
 
 
-def write(scene: str, how: str, server: RunningServer, pages: list[Page], *, verdict: str,
-          interval: Mapping[str, object] | None = None, truth: Mapping[str, object] | None = None) -> None:
-    """Store one scene, a page or a pair.
+def write(
+    scene: str,
+    how: str,
+    server: RunningServer,
+    pages: list[Page],
+    *,
+    verdict: str,
+    interval: Mapping[str, object] | None = None,
+    truth: Mapping[str, object] | None = None,
+    **facts: object,
+) -> None:
+    """Store one scene, a page or a pair; `truth` must be what the page says, `facts` are what it does not.
 
     Raises:
         RigError: the page says otherwise than the clients that made it.
@@ -135,7 +152,7 @@ def write(scene: str, how: str, server: RunningServer, pages: list[Page], *, ver
         "http": {"status": 200, "content_type": pages[-1].content_type},
         "scraped_at": [round(page.scraped_at, 3) for page in pages],
         "expected": {"verdict": verdict, "models": {"*": model}},
-        "truth": dict(truth or {}),
+        "truth": {**(truth or {}), **facts},
     }
     if len(pages) == 2:
         content["elapsed_seconds"] = round(pages[1].monotonic - pages[0].monotonic, 3)
@@ -164,13 +181,13 @@ def pair_and_end(name: str, what: str, speculation: Speculation | None) -> Calla
                 write(f"{name}_before_first_draft", f"{what}; ready, one token generated, nothing drafted yet",
                       server, [ready], verdict="spec_decode_no_drafts_yet", truth={"generation_tokens": 1})
             first, second, tokens, requested = loaded_pair(server)
-            write(f"{name}_pair", f"{what}; two scrapes under {CLIENTS} steady clients, requests in flight in both",
+            write(f"{name}_pair", f"{what}; two scrapes under {CLIENTS} steady clients",
                   server, [first, second], verdict=verdict, interval=reading(counts(second), counts(first)))
             end = Page.take(server)
             # One more token and request than the load's: the one that showed it was ready.
             write(f"{name}_after_load", f"{what}; idle again after {requested} requests of {CLIENTS} clients",
                   server, [end], verdict=verdict,
-                  truth={"generation_tokens": tokens + 1, "requests": requested + 1})
+                  truth={"generation_tokens": tokens + 1}, requests=requested + 1)
             return server, end
     return scenes
 
@@ -188,19 +205,33 @@ def restart_with_another_k(before: tuple[RunningServer, Page]) -> None:
 
 
 def stuck_engine() -> None:
-    """SIGSTOP on the engine under load: requests stay in flight, nothing moves, `/health` says 200."""
+    """SIGSTOP on the engine under load: nothing moves any more, requests hang, `/health` says 200.
+
+    Two kinds: stopped at work the page says so for ever, stopped between two steps it looks idle, however many wait.
+    """
     with running_server(speculation=draft_model(3)) as server:
-        load = Load(server.url, clients=CLIENTS, request_seconds=5).start()
-        load.wait_for_requests(4, timeout=60)
-        os.kill(engine_core(server.processes()).pid, signal.SIGSTOP)
-        time.sleep(2.0)
-        first = Page.take(server)
-        time.sleep(INTERVAL_SECONDS)
-        second = Page.take(server)
-        health = requests.get(f"{server.url}/health", timeout=5).status_code
-        load.stop(timeout=6)
-        write("stuck_engine_pair", "draft model k = 3 under load, its engine process stopped (SIGSTOP) 2 s before t0",
-              server, [first, second], verdict="needs_probe", truth={"health_status": health})
+        with Load(server.url, clients=CLIENTS, max_tokens=900, request_seconds=120):
+            time.sleep(3)
+            stop_engine_at_work(server)
+            first = Page.take(server)
+            time.sleep(INTERVAL_SECONDS)
+            second = Page.take(server)
+            health = requests.get(f"{server.url}/health", timeout=5).status_code
+            write("stuck_engine_pair", "draft model k = 3 under load, its engine stopped (SIGSTOP) at work", server,
+                  [first, second], verdict="needs_probe", health=health)
+            resume_engine(server)
+        # Let what was left running end.
+        time.sleep(10)
+        os.kill(engine_core(server).pid, signal.SIGSTOP)
+        with Load(server.url, clients=CLIENTS, request_seconds=120):
+            time.sleep(2)
+            first = Page.take(server)
+            time.sleep(INTERVAL_SECONDS)
+            second = Page.take(server)
+            health = requests.get(f"{server.url}/health", timeout=5).status_code
+            write("stuck_engine_looks_idle_pair",
+                  f"the engine stopped (SIGSTOP) while idle, then {CLIENTS} requests that nobody answers",
+                  server, [first, second], verdict="ok", health=health, in_flight=CLIENTS)
 
 
 def main() -> int:

@@ -7,7 +7,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,13 +115,43 @@ def running_server(
         yield server
 
 
-def engine_core(processes: Sequence[Process]) -> Process:
-    """The process that schedules and counts: stop it (SIGSTOP) and the engine is stuck behind a healthy `/health`.
+def engine_core(server: RunningServer) -> Process:
+    """The process that schedules and counts.
 
     Raises:
-        RigError: there is none.
+        RigError: there is none, or several.
     """
-    found = [process for process in processes if process.title.startswith("VLLM::EngineCore")]
+    found = [process for process in server.processes() if process.title.startswith("VLLM::EngineCore")]
     if len(found) != 1:
-        raise RigError(f"expected one VLLM::EngineCore, found {[process.title for process in processes]}")
+        raise RigError(f"expected one VLLM::EngineCore, found {[process.title for process in server.processes()]}")
     return found[0]
+
+
+def resume_engine(server: RunningServer) -> None:
+    """Let a stopped engine go on as if nothing had been."""
+    os.kill(engine_core(server).pid, signal.SIGCONT)
+
+
+def stop_engine_at_work(server: RunningServer, timeout: float = 30.0) -> None:
+    """SIGSTOP the engine, under a load, at a moment when its page says that requests run, and keep it stopped.
+
+    The page lags behind the engine, and clients in step finish together, so the last count may be 0: then try again.
+
+    Raises:
+        RigError: the page never said so; is there a load?
+    """
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        os.kill(engine_core(server).pid, signal.SIGSTOP)
+        # What the engine said before it stopped must have reached the page.
+        time.sleep(1.0)
+        if running_requests(server.metrics()) > 0:
+            return
+        resume_engine(server)
+        time.sleep(0.3)
+    raise RigError(f"{server.url} never said that a request runs while its engine was stopped")
+
+
+def running_requests(page: str) -> float:
+    """`vllm:num_requests_running` on a page; 0 where there is no sample."""
+    return sum(float(value) for value in re.findall(r"^vllm:num_requests_running\{[^}]*\} (\S+)$", page, re.MULTILINE))
