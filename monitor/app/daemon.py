@@ -228,7 +228,7 @@ class Daemon:
             host=host_name(config), receivers=self._told, watched_since=now, simulated=config.simulated,
             telling=TellingPolicy(repeat_seconds=config.notify.repeat,
                                   page_repeat_seconds=min(config.notify.repeat, 1800.0)),
-            credit_seconds=2.5 * config.rules.interval,
+            credit_seconds=2.5 * config.rules.interval, baseline_seconds=config.rules.baseline_window,
         )
         decider = Decider(
             self._store, self._history, self.groups, self._fleet, receivers=self._told, simulated=config.simulated,

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from monitor.config.load import load
-from monitor.config.model import Config
 from monitor.config.running import Running, is_running, read_running
 from monitor.errors import MonitorError
-from monitor.store import Store, open_readonly, open_store
+
+if TYPE_CHECKING:
+    from monitor.config.model import Config
+    from monitor.store import Store
 
 #: Looked for in this order where no --config is given.
 CONFIG_PLACES = (Path("acceptd.yaml"), Path("/etc/acceptd/acceptd.yaml"))
@@ -51,6 +53,9 @@ class Context:
 
     def config(self) -> Config:
         """The configuration, checked; defaults where there is no file."""
+        # Here and below: imported by the commands that need it, since every command makes a context.
+        from monitor.config.load import load
+
         return load(find_config(self.config_path))
 
     def folder(self) -> Path:
@@ -71,10 +76,9 @@ class Context:
     @contextmanager
     def reading(self) -> Iterator[Store]:
         """The store for reading only, daemon up or down. Raises Absent where there is none."""
-        path = self.folder() / LOCAL_DB
-        if not path.is_file():
-            raise Absent(f"{path}: no history yet (start the daemon with `acceptd run`)")
-        store = open_readonly(path)
+        from monitor.store import open_readonly
+
+        store = open_readonly(self._database())
         try:
             yield store
         finally:
@@ -83,11 +87,16 @@ class Context:
     @contextmanager
     def writing(self) -> Iterator[Store]:
         """The store for a small request to the daemon. Raises Absent where there is none."""
-        path = self.folder() / LOCAL_DB
-        if not path.is_file():
-            raise Absent(f"{path}: no history yet (start the daemon with `acceptd run`)")
-        store = open_store(f"sqlite:///{path}")
+        from monitor.store import open_store
+
+        store = open_store(f"sqlite:///{self._database()}")
         try:
             yield store
         finally:
             store.close()
+
+    def _database(self) -> Path:
+        path = self.folder() / LOCAL_DB
+        if not path.is_file():
+            raise Absent(f"{path}: no history yet (start the daemon with `acceptd run`)")
+        return path

@@ -4,19 +4,57 @@ from __future__ import annotations
 
 import logging
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from monitor import __version__
-from monitor.cli import acting, looking, reading, reporting, running, setting_up
 from monitor.cli.context import Absent, Context
 from monitor.cli.output import errors
 from monitor.errors import ConfigError, MonitorError
 
+#: Where each command lives, in the order in which they are listed.
+COMMANDS = {
+    **dict.fromkeys(("run", "demo"), "running"),
+    **dict.fromkeys(("init", "check"), "setting_up"),
+    **dict.fromkeys(("status", "servers", "history", "why", "alerts", "evidence"), "looking"),
+    **dict.fromkeys(("plan", "apply", "reject", "rollback", "pause", "resume", "silence"), "acting"),
+    "report": "reporting",
+    "read": "reading",
+    **dict.fromkeys(("tune", "launch"), "advising"),
+    "db": "setting_up",
+}
+
+
+class Commands(TyperGroup):
+    """Imports a command where it is asked for: one that reads a page waits for no database and no charts."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name; None where there is none."""
+        if cmd_name not in COMMANDS:
+            # The names that an unknown one is compared with.
+            self.commands = dict.fromkeys(COMMANDS)  # type: ignore[arg-type]
+            return None
+        found = getattr(import_module(f"monitor.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command(cmd_name)(found)
+            found = alone
+        command = typer.main.get_command(found)
+        command.name = cmd_name
+        return command
+
+
 app = typer.Typer(
     name="acceptd",
+    cls=Commands,
     help="SLO and tuning daemon for fleets that serve LLMs with speculative decoding.",
     no_args_is_help=True,
     add_completion=True,
@@ -42,16 +80,6 @@ def options(
 ) -> None:
     """Options of every command."""
     ctx.obj = Context(config, data_dir)
-
-
-for command in (
-    running.run, running.demo, setting_up.init, setting_up.check, looking.status, looking.servers, looking.history,
-    looking.why, looking.alerts, looking.evidence, acting.plan, acting.apply, acting.reject, acting.rollback,
-    acting.pause, acting.resume, acting.silence, reporting.report, reading.read, reading.tune,
-):
-    app.command()(command)
-app.add_typer(setting_up.db, name="db")
-app.add_typer(reading.launch, name="launch")
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from monitor.cli.setting_up import look
 from monitor.clock import SystemClock
 from monitor.config.load import load
 from monitor.config.model import Config
+from monitor.config.running import is_running
 from monitor.errors import ConfigError, FatalError, Problem
 from monitor.simulator.demo import demo_servers
 from monitor.targets.local import find_servers
@@ -61,9 +62,7 @@ def run(
 def demo(ctx: typer.Context) -> None:
     """Run on a small simulated fleet: recommendation, restart, verdict and a fault within two minutes."""
     context: Context = ctx.obj
-    folder = context.data_dir or demo_folder()
-    if folder.exists() and context.data_dir is None:
-        shutil.rmtree(folder)
+    folder = context.data_dir or _new_demo_folder()
     data = demo_config(folder)
     console.print("[bold white on red] SIMULATED [/] Starting a simulated fleet of "
                   f"{len(data['servers'])} servers: nothing below is real.")
@@ -76,6 +75,16 @@ def demo(ctx: typer.Context) -> None:
         # They belong to the demo; real servers would go on.
         stop_all(config, SystemClock())
         console.print("Demo stopped, simulated servers too.")
+
+
+def _new_demo_folder() -> Path:
+    """An empty folder for this demo; a demo that runs already keeps its own."""
+    folder = demo_folder()
+    if is_running(folder):
+        return folder.with_name(f"{folder.name}-{os.getpid()}")
+    if folder.exists():
+        shutil.rmtree(folder)
+    return folder
 
 
 def demo_config(folder: Path) -> dict[str, Any]:
@@ -103,7 +112,7 @@ def demo_config(folder: Path) -> dict[str, Any]:
         "servers": servers,
         "groups": [{"name": server["name"], "limits": limits} for server in servers],
         "scrape": {"interval": "1s", "timeout": "1s"},
-        "rules": {"tuning": "threshold", "interval": "3s", "parameters": demo_parameters()},
+        "rules": {"tuning": "threshold", "interval": "2s", "baseline_window": "5s", "parameters": demo_parameters()},
         "web": {"listen": _free_listen()},
         "log": {"level": "warning"},
     }

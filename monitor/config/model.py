@@ -189,6 +189,7 @@ class Rules(Section):
     alerts: bool = Field(True, description="Whether the shipped alert rules are evaluated.")
     files: tuple[Path, ...] = Field((), description="Rule files of your own, evaluated after the shipped ones.")
     interval: PositiveDuration = Field(60.0, description="Time between two evaluations.")
+    baseline_window: PositiveDuration = Field(300.0, description="Length of the windows that baselines learn from.")
     parameters: dict[str, Duration] = Field(
         default_factory=dict,
         description="Overrides of `for`, `window` and `keep_firing_for` by rule, e.g. `raise-tokens.window: 10m`.",

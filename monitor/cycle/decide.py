@@ -183,7 +183,10 @@ def _keep(firing: TuneFiring, reason: Reason, words: str) -> _Answer:
 
 
 def _held_words(firing: TuneFiring) -> str:
-    summary = firing.annotations.get("summary", f"Rule {firing.rule} holds")
+    # The group stands before every sentence of a decision already.
+    prefix = f"{firing.labels.get('group', '')}: "
+    summary = firing.annotations.get("summary", f"Rule {firing.rule} holds").removeprefix(prefix)
+    summary = summary[:1].upper() + summary[1:]
     return f"{summary} (over {_minutes(firing.window_seconds)}, for {_minutes(firing.held_seconds)})."
 
 

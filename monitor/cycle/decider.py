@@ -17,6 +17,7 @@ from monitor.cycle.evaluate import SHORT_WINDOW_SECONDS, Evaluated
 from monitor.cycle.experience import facts, tune_input
 from monitor.cycle.history import History
 from monitor.errors import ActionError
+from monitor.model.alert import AlertState
 from monitor.model.decision import Decision, DecisionId, DecisionState
 from monitor.model.life import LifeId, Setting
 from monitor.model.record import Evidence
@@ -35,6 +36,9 @@ _KEEP_AGAIN_SECONDS = 3600.0
 _REJECTED_SECONDS = 86_400.0
 #: What a restart is taken to cost until restarts were seen (seconds).
 RESTART_SECONDS = 180.0
+
+#: Alerts that say acceptance collapsed at an unchanged setting: a fault, which no setting cures.
+_COLLAPSED = frozenset({"AcceptanceCliff", "DraftBroken"})
 
 _OPEN = (DecisionState.STANDING, DecisionState.RECOMMENDED, DecisionState.AWAITING_APPROVAL)
 _STATES = {
@@ -110,7 +114,8 @@ class Decider:
                      for flag in i.flags}
             given = tune_input(
                 pairs, window, setting=setting, limits=group.limits, rejections=rejections, restart_seconds=restart,
-                replicas=len(members), known_facts=facts(window, setting, flags, failed), now=now,
+                replicas=len(members), now=now,
+                known_facts=facts(window, setting, flags, probe_failed=failed, fell=_fell(seen, group)),
             )
         decision = decide(
             Question(
@@ -199,6 +204,16 @@ class Decider:
 
 #: Refusals that time lifts by itself: the decision stays and is tried again.
 _PATIENT = frozenset({"cooldown", "changes_per_day", "paused", "busy", "active_rollout", "not_coordinator", "budget"})
+
+
+def _fell(seen: Evaluated, group: Group) -> bool:
+    """Whether an alert about collapsed acceptance of the group's servers is firing, or about to."""
+    return any(
+        alert.name in _COLLAPSED
+        and alert.state in (AlertState.PENDING, AlertState.FIRING)
+        and alert.labels.get("server") in group.servers
+        for alert in seen.alerts
+    )
 
 
 def _same(old: Decision, new: Decision) -> bool:

@@ -18,6 +18,7 @@ from monitor.model.alert import Alert, AlertState
 from monitor.model.life import LastReading
 from monitor.model.notice import NoticeKind
 from monitor.model.outcome import RuleOutcome, TuneFiring
+from monitor.model.reading import Verdict
 from monitor.model.record import Baseline, RuleTimer
 from monitor.model.rollout import Change, ChangeState
 from monitor.model.server import Group, GroupName, Server, ServerName
@@ -37,7 +38,7 @@ from monitor.store.api import Unit
 
 log = logging.getLogger(__name__)
 
-#: Window over which baselines learn and the own metrics page shows signals (seconds).
+#: Window that the own metrics page shows and, unless set otherwise, baselines learn from (seconds).
 SHORT_WINDOW_SECONDS = 300.0
 
 #: States of a change during which the server's alerts are ours, not its own.
@@ -86,7 +87,10 @@ class Evaluator:
         watched_since: datetime,
         simulated: bool,
         credit_seconds: float,
+        baseline_seconds: float = SHORT_WINDOW_SECONDS,
     ) -> None:
+        """`baseline_seconds`: length of the windows that baselines learn from."""
+        self._baseline_seconds = baseline_seconds
         self._store = store
         self._history = history
         self._prober = prober
@@ -105,7 +109,7 @@ class Evaluator:
         )
         self._windows = sorted(
             {window for rules in (alert_rules, *self._tuning_rules.values()) for _, window in rules.windows}
-            | {SHORT_WINDOW_SECONDS}
+            | {SHORT_WINDOW_SECONDS, baseline_seconds}
         )
 
     def run(self, now: datetime) -> Evaluated:
@@ -117,6 +121,8 @@ class Evaluator:
             short = found[SHORT_WINDOW_SECONDS, scope_of_server(self._servers[name]).name]
             sleeping = bool(short.value("is_sleeping"))
             self._prober.look(name, short.value("stuck_seconds"), sleeping)
+            last = seen.readings.get(name)
+            self._prober.look_health(name, last is not None and last.reading.verdict is Verdict.SCRAPE_ERROR)
         alert_side = evaluate(self._alert_rules, found, self._scopes(), seen.timers, now, credit_seconds=self._credit)
         step = step_alerts(seen.alerts, alert_side.outcomes, now, credit_seconds=self._credit)
         tuned = self._evaluate_tuning(found, seen.timers, now)
@@ -190,10 +196,11 @@ class Evaluator:
         }
         pairs = {name: self._history.pairs([name]) for name in self._servers}
         found: dict[tuple[float, str], SignalSet] = {}
+        always = (SHORT_WINDOW_SECONDS, self._baseline_seconds)
         for window in self._windows:
             for name, server in self._servers.items():
                 scope = scope_of_server(server).name
-                families = set(Family) if window == SHORT_WINDOW_SECONDS else self._families
+                families = set(Family) if window in always else self._families
                 made = signals(
                     pairs[name], scope=scope, at=now, window_seconds=window, contexts={name: contexts[name]},
                     families=families,
@@ -260,9 +267,9 @@ class Evaluator:
             if not lives or name in seen.rolling:
                 continue
             old = seen.baselines.get(name)
-            if old is not None and (now - old.updated_at).total_seconds() < SHORT_WINDOW_SECONDS:
+            if old is not None and (now - old.updated_at).total_seconds() < self._baseline_seconds:
                 continue
-            window = found[SHORT_WINDOW_SECONDS, scope_of_server(server).name]
+            window = found[self._baseline_seconds, scope_of_server(server).name]
             key = baseline_key(lives[-1].setting, lives[-1].engine_version)
             new = update_baseline(old, window, name, key, now=now)
             if new is not None and new != old:

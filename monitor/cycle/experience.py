@@ -18,6 +18,8 @@ from monitor.tuning import Fact, Limits, Row, TuneInput
 #: Newest time at a setting that its row rests on (seconds): long enough for thousands of drafts at low load, short
 #: enough that old traffic does not speak for today's.
 ROW_SECONDS = 2 * 3600.0
+#: Drafts in the rules' own window from which it alone speaks for the setting in force.
+ENOUGH_DRAFTS = 5000.0
 #: CUSUM of a fall that is a fault and no setting (standard deviations; tuning.md §3.2: 8 is worth an action).
 FALL = 8.0
 #: Acceptance length now over the same process's first hours, below which it decays with uptime.
@@ -51,7 +53,11 @@ def rows(pairs: Sequence[Pair], now: datetime, like: Setting) -> dict[int, Row]:
 
 
 def _row(pairs: Sequence[Pair], end: datetime) -> Row | None:
-    seen = signals(pairs, scope="row", at=end, window_seconds=ROW_SECONDS, families=_FAMILIES)
+    return row_of(signals(pairs, scope="row", at=end, window_seconds=ROW_SECONDS, families=_FAMILIES))
+
+
+def row_of(seen: SignalSet) -> Row | None:
+    """One window of one setting as a row; None where it says neither length nor step time."""
     step, length = seen.value("step_seconds"), seen.value("acceptance_length")
     if step is None and length is None:
         return None
@@ -75,8 +81,10 @@ def _between(value: float | None, default: float) -> float:
     return default if value is None or value <= 0 else min(1.0, value)
 
 
-def facts(window: SignalSet, setting: Setting, flags: Iterable[Flag], probe_failed: bool) -> frozenset[Fact]:
-    """Facts of a group's newest window that make tuning the wrong answer."""
+def facts(
+    window: SignalSet, setting: Setting, flags: Iterable[Flag], *, probe_failed: bool, fell: bool
+) -> frozenset[Fact]:
+    """Facts of a group's newest window that make tuning the wrong answer; `fell`: an alert says acceptance collapsed."""
     found = set()
     if setting.schedule:
         found.add(Fact.SCHEDULE)
@@ -84,7 +92,7 @@ def facts(window: SignalSet, setting: Setting, flags: Iterable[Flag], probe_fail
         found.add(Fact.STUCK)
     if _UNRELIABLE & set(flags):
         found.add(Fact.UNRELIABLE)
-    if (window.value("acceptance_length_drop") or 0.0) >= FALL:
+    if fell or (window.value("acceptance_length_drop") or 0.0) >= FALL:
         found.add(Fact.FELL_SUDDENLY)
     since = window.value("acceptance_length_since_start")
     if since is not None and since < DECAY:
@@ -123,10 +131,15 @@ def tune_input(
 ) -> TuneInput:
     """Everything the tuner is told of one group."""
     recent = [pair for pair in pairs if pair[1].end > now - timedelta(days=1)]
+    observed = rows(pairs, now, setting)
+    current, tokens = row_of(window), setting.num_speculative_tokens
+    if tokens is not None and current is not None and (current.num_drafts or 0.0) >= ENOUGH_DRAFTS:
+        # What the rules judge and what the tuner weighs must be the same numbers.
+        observed[tokens] = current
     return TuneInput(
         method=setting.method,
-        num_speculative_tokens=setting.num_speculative_tokens,
-        observed=rows(pairs, now, setting),
+        num_speculative_tokens=tokens,
+        observed=observed,
         limits=Limits(
             minimum=limits.min_speculative_tokens, maximum=limits.max_speculative_tokens, allow_off=limits.allow_off
         ),

@@ -37,8 +37,10 @@ def server_facts(
     probe = prober.result(server)
     failed = probe.failed if probe is not None else None
     methods = {life.setting.method for life in lives if not life.setting.is_off}
+    health = prober.health(server)
     return {
         "probe_failed": None if failed is None else float(failed),
+        "health_ok": None if health is None else float(health),
         "scrape_unauthorized": None if last is None else float(_is_unauthorized(last)),
         "restart_failed": float(_restart_failed(changes)),
         "is_neural_draft": is_neural_draft(methods.pop()) if len(methods) == 1 else None,

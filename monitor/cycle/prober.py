@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 SUSPECT_SECONDS = 30.0
 #: The answer holds for this long (seconds); a server that still looks stuck is asked again then.
 FRESH_SECONDS = 60.0
+#: The same for `/health` while the page cannot be had (seconds).
+HEALTH_FRESH_SECONDS = 15.0
 
 
 class Generator(Protocol):
@@ -72,6 +74,7 @@ class Prober:
         self._lock = threading.Lock()
         self._asking: dict[ServerName, threading.Thread] = {}
         self._results: dict[ServerName, ProbeResult] = {}
+        self._health: dict[ServerName, tuple[bool | None, datetime]] = {}
 
     def result(self, server: ServerName) -> ProbeResult | None:
         """The newest answer that is still fresh; None where none is wanted or known."""
@@ -95,11 +98,38 @@ class Prober:
             self._asking[server] = thread
         thread.start()
 
+    def health(self, server: ServerName) -> bool | None:
+        """Whether `/health` said 200 after the page could not be had; None where nobody asked, or we may not."""
+        with self._lock:
+            known = self._health.get(server)
+        return known[0] if known is not None else None
+
+    def look_health(self, server: ServerName, page_failed: bool) -> None:
+        """Ask `/health` while the page cannot be had; forget the answer where it can."""
+        now = self._clock.now()
+        with self._lock:
+            if not page_failed:
+                self._health.pop(server, None)
+                return
+            last = self._health.get(server)
+            running = self._asking.get(server)
+            is_fresh = last is not None and 0 <= (now - last[1]).total_seconds() < HEALTH_FRESH_SECONDS
+            if is_fresh or (running is not None and running.is_alive()):
+                return
+            thread = threading.Thread(target=self._ask_health, args=(server,), name=f"health-{server}", daemon=True)
+            self._asking[server] = thread
+        thread.start()
+
     def wait(self, server: ServerName, timeout: float) -> None:
         """Wait for a question under way (for tests and for stopping)."""
         thread = self._asking.get(server)
         if thread is not None:
             thread.join(timeout)
+
+    def _ask_health(self, server: ServerName) -> None:
+        answer = self._probes[server].health()
+        with self._lock:
+            self._health[server] = (None if answer.unauthorized else answer.ok, self._clock.now())
 
     def _ask(self, server: ServerName) -> None:
         probe = self._probes[server]

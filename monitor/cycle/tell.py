@@ -12,7 +12,7 @@ from monitor.actions.events import EventKind, RolloutEvent
 from monitor.actions.journal import EventSink
 from monitor.model.notice import Notice
 from monitor.model.rollout import Measured
-from monitor.notify.compose import rollout_notice
+from monitor.notify.compose import duration_words, rollout_notice
 from monitor.store.api import Unit
 
 _TITLES = {
@@ -72,4 +72,4 @@ def measured_words(measured: Measured) -> str:
     text = f"{measured.gain:+.1%}"
     if measured.gain_low is not None and measured.gain_high is not None:
         text += f" ({measured.gain_low:+.1%} to {measured.gain_high:+.1%})"
-    return f"{text}, {measured.method}, {measured.minutes:.0f} min"
+    return f"{text}, {measured.method}, {duration_words(60.0 * measured.minutes)}"
