@@ -84,7 +84,7 @@ def _between(value: float | None, default: float) -> float:
 def facts(
     window: SignalSet, setting: Setting, flags: Iterable[Flag], *, probe_failed: bool, fell: bool
 ) -> frozenset[Fact]:
-    """Facts of a group's newest window that make tuning the wrong answer; `fell`: an alert says acceptance collapsed."""
+    """Facts of a newest window that make tuning the wrong answer; `fell`: an alert says that acceptance collapsed."""
     found = set()
     if setting.schedule:
         found.add(Fact.SCHEDULE)
