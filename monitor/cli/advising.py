@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor.cli.context import file_bytes
 from monitor.cli.output import console, interval, print_json
 from monitor.errors import ConfigError, Problem
 from monitor.launch import render_json
@@ -28,7 +29,7 @@ def tune(
     if observed is None:
         raise ConfigError([Problem("OBSERVED", "nothing", "a JSON file, or --stdin")])
     try:
-        given = json.loads(observed.read_bytes())
+        given = json.loads(file_bytes(observed))
     except ValueError as error:
         raise ConfigError([Problem(str(observed), str(error), "one JSON object")]) from error
     answer = tune_json(given)
@@ -55,7 +56,7 @@ def _print_advice(answer: dict[str, Any]) -> None:
     console.print(f"  70/50 rule: {rule['action']} ({rule['num_speculative_tokens']})", markup=False)
 
 
-launch = typer.Typer(help="Command lines of the engines.", no_args_is_help=True)
+launch = typer.Typer(help="Command lines of the engines.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @launch.command("render")

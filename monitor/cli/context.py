@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from monitor.config.running import Running, is_running, read_running
-from monitor.errors import MonitorError
+from monitor.errors import ConfigError, MonitorError, Problem
 
 if TYPE_CHECKING:
     from monitor.config.model import Config
@@ -42,6 +42,14 @@ def find_config(given: Path | None) -> Path | None:
     if named is not None:
         return named
     return next((path for path in CONFIG_PLACES if path.is_file()), None)
+
+
+def file_bytes(path: Path) -> bytes:
+    """What a file given to a command holds. Raises ConfigError naming it."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError([Problem(str(path), error.strerror or "unreadable", "a readable file")]) from error
 
 
 @dataclass(slots=True)

@@ -40,14 +40,15 @@ class Commands(TyperGroup):
         """The command of that name; None where there is none."""
         if cmd_name not in COMMANDS:
             # The names that an unknown one is compared with.
-            self.commands = dict.fromkeys(COMMANDS)  # type: ignore[arg-type]
+            self.commands = {name: self.get_command(ctx, name) for name in COMMANDS}
             return None
         found = getattr(import_module(f"monitor.cli.{COMMANDS[cmd_name]}"), cmd_name)
-        if not isinstance(found, typer.Typer):
+        if isinstance(found, typer.Typer):
+            command: Any = typer.main.get_group(found)
+        else:
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            alone.command(cmd_name)(found)
-            found = alone
-        command = typer.main.get_command(found)
+            alone.command()(found)
+            command = typer.main.get_command(alone)
         command.name = cmd_name
         return command
 

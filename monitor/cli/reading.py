@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor.cli.context import file_bytes
 from monitor.cli.output import console, errors, number, print_json, share
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError, MonitorError, Problem, ScrapeError
@@ -49,7 +50,7 @@ def read(
     if urls:
         pages, elapsed, scraped_at = _fetch(urls[0], between)
     else:
-        pages = [PageInput(_file(Path(source)), content_type, 200) for source in sources]
+        pages = [PageInput(file_bytes(Path(source)), content_type, 200) for source in sources]
         if status is not None:
             pages[-1] = PageInput(pages[-1].body, content_type, status)
     try:
@@ -60,13 +61,6 @@ def read(
         print_json(answer)
     else:
         _print(sources[-1], answer)
-
-
-def _file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigError([Problem(str(path), error.strerror or "unreadable", "a readable file or a URL")]) from error
 
 
 def _fetch(url: str, between: float) -> tuple[list[PageInput], list[float], list[float]]:

@@ -220,7 +220,7 @@ def _comment(text: str) -> str:
     return " ".join(text.split())
 
 
-db = typer.Typer(help="The store: its schema and size.", no_args_is_help=True)
+db = typer.Typer(help="The store: its schema and size.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @db.command("upgrade")
