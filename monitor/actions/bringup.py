@@ -16,8 +16,8 @@ from monitor.drivers.protocol import ServerState
 from monitor.model.life import Setting
 from monitor.model.rollout import Change, ChangeState, Outcome
 
-#: On the way back a server that serves is enough, whatever else is odd about it.
-_GOOD_ENOUGH = (Ready.WRONG_SETTING, Ready.MODELS_MISSING, Ready.CANNOT_ASK)
+#: On the way back, and for a plain restart, a server that serves is enough, whatever else is odd about it.
+_GOOD_ENOUGH = (Ready.WRONG_SETTING, Ready.MODELS_MISSING, Ready.CANNOT_ASK, Ready.NO_PAGE)
 
 
 def bring_up(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
@@ -115,7 +115,8 @@ def _readying(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
     readiness = seen.readiness
     if readiness is None:
         return None
-    if readiness.ready is Ready.YES or (change.state is ChangeState.UNDOING and readiness.ready in _GOOD_ENOUGH):
+    lenient = change.state is ChangeState.UNDOING or terms.is_restart
+    if readiness.ready is Ready.YES or (lenient and readiness.ready in _GOOD_ENOUGH):
         return _ready(change, seen, terms, now, readiness.sentence)
     outcome = {
         Ready.WRONG_SETTING: Outcome.WRONG_SETTING,

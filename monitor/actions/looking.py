@@ -99,7 +99,8 @@ class Lookout:
             return self._seen(case, status=status, failure=failure, log_tail=tail)
         goal = case.terms.undo_to if case.change.state is ChangeState.UNDOING else case.terms.goal
         readiness = self._readiness(case, goal, status)
-        over = is_over(case.change.deadline, case.now) or readiness.ready not in (Ready.YES, Ready.NOT_YET)
+        waits = readiness.ready in (Ready.YES, Ready.NOT_YET, Ready.NO_PAGE)
+        over = is_over(case.change.deadline, case.now) or not waits
         tail = case.managed.driver.log_tail(_SHOWN_LINES) if over else ""
         return self._seen(case, status=status, readiness=readiness, log_tail=tail)
 
@@ -149,7 +150,9 @@ class Lookout:
             return self._judge.judge(case.change, case.now)
         except Exception:
             # A judge that breaks must not leave a change open for ever: at its deadline it counts as not measured.
-            logger.exception("judging failed change=%s server=%s", case.change.id, case.change.server)
+            if not case.memory.judge_broke:
+                logger.exception("judging failed change=%s server=%s", case.change.id, case.change.server)
+            case.memory.judge_broke = True
             return Judgement(Verdict.WATCH, "it could not be judged (see the log)")
 
     def _readiness(self, case: Case, goal: Setting, status: DriverStatus) -> Readiness:
@@ -239,7 +242,7 @@ class Lookout:
 
 def _page_shows(goal: Setting, page: Reading) -> Readiness:
     if not page.engines:
-        return Readiness(Ready.NOT_YET, f"its page cannot be used yet: {page.reason}")
+        return Readiness(Ready.NO_PAGE, f"its page cannot be used: {page.reason}")
     shown, wanted = tokens_of(page), goal.num_speculative_tokens
     if shown is None or wanted is None:
         return Readiness(Ready.YES, "its page does not show the number of speculative tokens")

@@ -22,11 +22,11 @@ def warming(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | N
         return _called_off(change, seen, terms, now)
     if not is_over(change.deadline, now):
         return None
+    if terms.is_restart and seen.is_serving:
+        return _end(change, seen, terms, now, ChangeState.PROMOTED, Outcome.RESTARTED, "restarted and serving")
     # Once more a token, now under traffic: a server that fails from the second request on is not observed for long.
     if seen.readiness is None or seen.readiness.ready is not Ready.YES:
         return _not_warm(change, seen, terms, now)
-    if terms.is_restart:
-        return _end(change, seen, terms, now, ChangeState.PROMOTED, Outcome.RESTARTED, "restarted and serving")
     if terms.is_restore:
         told = f"brought back to {terms.goal.describe()}"
         return _end(change, seen, terms, now, ChangeState.PROMOTED, Outcome.RESTORED, told)

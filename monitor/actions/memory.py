@@ -27,6 +27,7 @@ class Memory:
     start_error: StartFailure | None = None
     judged_at: float | None = None
     judgement: Judgement | None = None
+    judge_broke: bool = False
     blind_since: float | None = None
     blind_told: bool = False
 

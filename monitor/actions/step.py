@@ -70,6 +70,8 @@ class Ready(StrEnum):
     WRONG_SETTING = "wrong_setting"
     MODELS_MISSING = "models_missing"
     WRONG_PROCESS = "wrong_process"
+    #: It generates, but its page cannot be used.
+    NO_PAGE = "no_page"
     #: It answers, but not to us (401, 403): says nothing of its engine.
     CANNOT_ASK = "cannot_ask"
 

@@ -180,6 +180,8 @@ class FakeServer:
         self.log = f"serving, key <secret>, pid {self._pid}\n"
         born = self.clock.monotonic()
         self.process = _Process(self._pid, setting, token, born, self.launcher.base_hash)
+        # Where traffic is held away, none of it has reached this process.
+        self._held_since = None if self.traffic_allowed else -1e9
         self.record = DriverStatus(
             state=ServerState.EXITED, started_at=self.clock.now(), setting=setting, token=token,
             command_hash=self.launcher.base_hash,
@@ -190,20 +192,25 @@ class FakeServer:
         self.settle()
         now = self.clock.monotonic()
         (self.kills if force else self.stops).append(now)
-        if not force:
+        if self.process is not None and not self.process.stop_asked:
             self.on_stop()
         if force and not self.behaviour.unkillable:
             self.orphans_left = False
             if self.process is not None:
-                self.cut_requests += self.running()
+                self._count_cut()
                 self.process.stop_asked = True
                 self._gone(-9)
                 self.orphans_left = False
         elif self.process is not None and not self.process.stop_asked:
-            self.cut_requests += self.running()
+            self._count_cut()
             self.process.stop_asked = True
             if not self.behaviour.ignores_term:
                 self.process.wants_to_end = now + self.behaviour.stop_seconds
+
+    def _count_cut(self) -> None:
+        # Requests of a server that does not serve are lost already, whoever stops it.
+        if self.serves and not self.behaviour.health_broken:
+            self.cut_requests += self.running()
 
     def status(self) -> DriverStatus:
         self.settle()
