@@ -34,7 +34,6 @@ class Process:
     state: str
     name: str
     title: str
-    resident_bytes: int
 
     @property
     def is_alive(self) -> bool:
@@ -60,7 +59,6 @@ def read_process(pid: int) -> Process | None:
         state=fields[0],
         name=name,
         title=title.rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace"),
-        resident_bytes=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
     )
 
 
@@ -69,6 +67,12 @@ def session_processes(session: int) -> list[Process]:
     pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
     found = [process for pid in pids if (process := read_process(pid)) is not None]
     return [process for process in found if process.session == session and process.is_alive]
+
+
+def memory_bytes(pid: int) -> int:
+    """Its resident memory, pages shared with others counted in parts (PSS), so that a family's may be added up."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
 
 
 def kill_session(session: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,14 +41,20 @@ def llamacpp_env() -> dict[str, str]:
 
 @contextmanager
 def running_server(
-    *, speculation: Sequence[str] = (), port: int | None = None, extra: Sequence[str] = (), log: Path | None = None
+    *,
+    speculation: Sequence[str] = (),
+    port: int | None = None,
+    extra: Sequence[str] = (),
+    log: Path | None = None,
+    ready: Callable[[str], bool] | None = None,
 ) -> Iterator[RunningServer]:
-    """A llama-server that has generated a token; ended with all of its processes on the way out.
+    """A llama-server that has generated a token (or is `ready`); ended with all of its processes on the way out.
 
     Raises:
         RigError: the rig is not built, or the server does not start.
     """
     port = port or free_port()
     log = log or Path(tempfile.mkdtemp(prefix="acceptd-rig-")) / "llama-server.log"
-    with running(llamacpp_argv(port, speculation=speculation, extra=extra), llamacpp_env(), port, log) as server:
+    argv = llamacpp_argv(port, speculation=speculation, extra=extra)
+    with running(argv, llamacpp_env(), port, log, ready=ready) as server:
         yield server

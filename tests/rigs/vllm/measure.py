@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from tests.rigs.golden import counter
 from tests.rigs.load import Load
+from tests.rigs.processes import memory_bytes
 from tests.rigs.running import RunningServer
 from tests.rigs.vllm.server import Speculation, draft_model, ngram, running_server
 
@@ -26,12 +27,6 @@ SETTINGS: Mapping[str, Speculation | None] = {
 }
 #: Seconds of load before and while measuring; short, for a shared machine.
 WARM_UP_SECONDS, MEASURED_SECONDS = 4.0, 15.0
-
-
-def counter(page: str, name: str) -> float | None:
-    """The sum of a counter's samples on a page, `None` when it has none. Deliberately not the reader under test."""
-    found = re.findall(rf"^{re.escape(name)}(?:\{{[^}}]*\}})? (\S+)$", page, re.MULTILINE)
-    return sum(float(value) for value in found) if found else None
 
 
 def spec_counts(page: str) -> tuple[float, float, float] | None:
@@ -56,7 +51,7 @@ def measure(name: str, speculation: Speculation | None) -> str:
     with running_server(speculation=speculation) as server:
         rates = [throughput(server, clients) for clients in (1, 2)]
         counts = spec_counts(server.metrics())
-        memory = sum(process.resident_bytes for process in server.processes()) / 1e9
+        memory = sum(memory_bytes(process.pid) for process in server.processes()) / 1e9
     accepted = "– | –"
     if counts is not None and counts[1]:
         drafts, draft_tokens, accepted_tokens = counts

@@ -18,6 +18,10 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
 VOCAB_SIZE = 2048
 HIDDEN_SIZE = 256
 NUM_LAYERS = 4
@@ -33,13 +37,10 @@ TARGET_SEED, NOISE_SEED, BAD_SEED = 1, 2, 3
 
 def main(folder: Path) -> None:
     """Write the models, each a folder that vLLM loads offline."""
-    import torch
-    from transformers import LlamaForCausalLM
-
     tokenizer = train_tokenizer()
     config = llama_config(tokenizer)
 
-    def random_model(seed: int):
+    def random_model(seed: int) -> LlamaForCausalLM:
         torch.manual_seed(seed)
         return LlamaForCausalLM(config).to(torch.bfloat16)
 
@@ -60,11 +61,8 @@ def main(folder: Path) -> None:
         print(f"{name}: {sum(one.numel() for one in model.parameters()) / 1e6:.1f} M weights", flush=True)
 
 
-def train_tokenizer():
+def train_tokenizer() -> PreTrainedTokenizerFast:
     """A byte-level BPE of the standard library's sources, in a fixed order."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
     sources = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")) + sorted(
         Path(sysconfig.get_path("stdlib")).glob("[a-z]*/*.py")
     )
@@ -86,10 +84,8 @@ def train_tokenizer():
     )
 
 
-def llama_config(tokenizer):
+def llama_config(tokenizer: PreTrainedTokenizerFast) -> LlamaConfig:
     """The architecture all share; equal vocabularies are what a draft must have."""
-    from transformers import LlamaConfig
-
     return LlamaConfig(
         vocab_size=VOCAB_SIZE,
         hidden_size=HIDDEN_SIZE,

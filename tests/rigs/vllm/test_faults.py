@@ -13,11 +13,12 @@ import pytest
 import requests
 
 from tests.rigs.cache import RigError
+from tests.rigs.golden import counter
 from tests.rigs.load import Load
 from tests.rigs.processes import kill_session
 from tests.rigs.running import is_healthy, is_serving
 from tests.rigs.vllm.build import is_built
-from tests.rigs.vllm.measure import counter, spec_counts
+from tests.rigs.vllm.measure import spec_counts
 from tests.rigs.vllm.server import (
     dies_on_first_request,
     draft_model,
