@@ -33,8 +33,8 @@ def interval(
     end: float, *, server: str = "a", life: str = "life-1", elapsed: float = 15.0, ttft: Histogram | None = None,
     drafts: float | None = None, draft_tokens: float = 0.0, accepted: float = 0.0,
     per_pos: tuple[float, ...] | None = None, inter_token: Histogram | None = None,
-    responses: Mapping[str, float] | None = None, finished: Mapping[str, float] | None = None, rejections: float | None = None, tokens: float | None = None,
-    running: float | None = None, is_gap: bool = False,
+    responses: Mapping[str, float] | None = None, finished: Mapping[str, float] | None = None,
+    rejections: float | None = None, tokens: float | None = None, running: float | None = None, is_gap: bool = False,
 ) -> Interval:
     speculation = None if drafts is None else SpeculationCounts(drafts, draft_tokens, accepted, per_pos)
     traffic = TrafficCounts(
