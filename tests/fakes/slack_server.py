@@ -32,7 +32,12 @@ class Message:
     thread_ts: str | None
     text: str
     blocks: list[dict[str, Any]]
+    #: What it said before each edit.
     edits: list[str] = field(default_factory=list)
+
+    def first(self) -> str:
+        """What it said when it was posted."""
+        return self.edits[0] if self.edits else self.whole()
 
     def whole(self) -> str:
         """All texts of the message, for searching."""
@@ -232,7 +237,7 @@ class SlackServer:
         message = next((m for m in self.messages if m.ts == arguments.get("ts")), None)
         if message is None:
             return {"ok": False, "error": "message_not_found"}
-        message.edits.append(message.text)
+        message.edits.append(message.whole())
         message.text, message.blocks = str(arguments.get("text", "")), arguments.get("blocks") or []
         return {"ok": True, "channel": CHANNEL, "ts": message.ts, "text": message.text}
 
