@@ -1,0 +1,71 @@
+"""Schedules by batch size: their shape, and every reason not to propose one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from monitor.tuning import CostRow, Fact, Limits, Row, TuneInput
+from monitor.tuning.schedule import Server, propose_schedule
+
+SERVER = Server(max_num_seqs=256, takes_schedule=True)
+
+
+def seconds(tokens: int, batch: float) -> float:
+    return 0.006 * (1 + 0.15 + 0.1 * tokens + 0.004 * batch * (tokens + 1))
+
+
+def given(**changes) -> TuneInput:
+    survival = (0.80, 0.66, 0.54, 0.44, 0.36)
+    values = {
+        "method": "eagle3", "num_speculative_tokens": 5, "limits": Limits(maximum=5),
+        "observed": {5: Row(survival=survival, length=1 + sum(survival), num_drafts=40_000.0, finished_requests=600.0,
+                            step_seconds=seconds(5, 8), batch=8.0)},
+        "costs": tuple(CostRow(num_speculative_tokens=k, batch=b, step_seconds=seconds(k, b))
+                       for k in (1, 3, 5) for b in (1.0, 16.0, 128.0, 256.0)),
+        "batches": ((2.0, 0.5), (200.0, 0.5)),
+    }
+    return TuneInput(**{**values, **changes})
+
+
+def test_a_schedule_covers_every_batch_and_falls_with_it():
+    found = propose_schedule(given(), SERVER)
+    assert len(found.triples) >= 2
+    assert found.triples[0][0] == 1
+    assert found.triples[-1][1] == 256
+    for (_, last, more), (first, _, fewer) in zip(found.triples, found.triples[1:], strict=False):
+        assert first == last + 1
+        assert fewer < more
+    for first, last, tokens in found.triples[:-1]:
+        assert (last + 1) / first >= 2
+        assert tokens >= 1
+    assert found.gain > 0.02
+
+
+@pytest.mark.parametrize(
+    ("changes", "server", "why"),
+    [
+        ({}, replace(SERVER, takes_schedule=False), "takes no num_speculative_tokens_per_batch_size"),
+        ({}, replace(SERVER, data_parallel_size=2), "data parallelism"),
+        ({"facts": frozenset({Fact.STUCK})}, SERVER, "engine_stuck"),
+        ({"batches": ()}, SERVER, "load of the day"),
+        ({"costs": ()}, SERVER, "not known well enough"),
+        ({"batches": ((2.0, 1.0),)}, SERVER, "over the best single setting at the load seen"),
+        ({"limits": Limits(minimum=1, maximum=1)}, SERVER, "at every batch size"),
+    ],
+)
+def test_why_no_schedule_is_proposed(changes, server, why):
+    found = propose_schedule(given(**changes), server)
+    assert found.triples == ()
+    assert why in found.sentence
+
+
+def test_off_has_no_schedule():
+    off = TuneInput(method="eagle3", num_speculative_tokens=0, batches=((1.0, 1.0),),
+                    observed={0: Row(length=1.0, finished_requests=600.0, step_seconds=0.006)})
+    assert "off" in propose_schedule(off, SERVER).sentence
+
+
+def test_one_sequence_at_a_time_has_one_segment():
+    assert propose_schedule(given(), replace(SERVER, max_num_seqs=1)).triples == ()
