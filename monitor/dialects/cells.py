@@ -85,7 +85,7 @@ def bind_histogram(roles: Mapping[Role, Sequence[Series]]) -> HistogramCells | N
 
 
 def take_histogram(values: Values, cells: HistogramCells | None) -> Histogram | None:
-    """The histogram in these cells; None where a part is unknown, buckets fall or the count is not the last bucket."""
+    """The histogram in these cells; None where a part is unknown or below 0, buckets fall or the count differs."""
     if cells is None:
         return None
     columns = [_known(get(values)) for get in cells.parts]
@@ -94,7 +94,7 @@ def take_histogram(values: Values, cells: HistogramCells | None) -> Histogram | 
     if total is None or count is None or len(known) < len(columns):
         return None
     cumulative = known[0] if len(known) == 1 else tuple(map(sum, zip(*known, strict=True)))
-    if cumulative[-1] != count or tuple(sorted(cumulative)) != cumulative:
+    if cumulative[-1] != count or cumulative[0] < 0 or total < 0 or tuple(sorted(cumulative)) != cumulative:
         return None
     return Histogram(cells.edges, cumulative, total, count)
 

@@ -132,7 +132,7 @@ def _samples(known: Known) -> list[tuple[str, Role, int]]:
 
 def version_key(version: str) -> tuple[int, ...]:
     """A version or build as numbers that compare: `0.10.1.1` -> (0, 10, 1, 1), `b11434` -> (11434,); () without any."""
-    return tuple(int(number) for number in re.findall(r"\d+", version.split("+")[0].split("rc")[0].split("dev")[0]))
+    return tuple(int(number) for number in re.findall(r"\d{1,9}", version.split("+")[0].split("rc")[0].split("dev")[0]))
 
 
 def names_printed_by(table: Iterable[Known], version: str, generation: str) -> Mapping[str, Known]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from monitor.dialects import llamacpp, sglang, vllm_v0, vllm_v1
@@ -17,6 +18,8 @@ from monitor.model.reading import EngineReading, Flag, Reading, State, Verdict
 from monitor.model.server import Engine, ServerName
 
 NO_DIALECT = "none"
+#: Engines on one page beyond which its labels, not its engines, must have multiplied.
+MAX_ENGINES = 1000
 
 
 class Dialects:
@@ -103,6 +106,7 @@ def read_page(
     previous: Reading | None = None,
 ) -> Reading:
     """The reading of one page; `previous` is the reading before it, which only V0 pages need."""
+    page = _without_negative_counters(page, plan)
     dialect, engines, (verdict, reason) = _read_engines(page, plan, version, _by_engine(previous))
     notes, flags = _trust(page, plan, dialect, engines)
     if engines and is_blind(dialect, version):
@@ -124,6 +128,18 @@ def read_page(
     )
 
 
+def _without_negative_counters(page: Page, plan: Plan) -> Page:
+    """The page with counters below 0 lost: no engine counts backwards, so their samples are broken."""
+    values = page.values
+    negative = [line for line in plan.counter_lines if (value := values[line]) is not None and value < 0]
+    if not negative:
+        return page
+    kept = list(values)
+    for line in negative:
+        kept[line] = None
+    return replace(page, values=kept)
+
+
 def _by_engine(previous: Reading | None) -> Mapping[tuple[str, str], EngineReading]:
     return {} if previous is None else {(engine.model, engine.engine): engine for engine in previous.engines}
 
@@ -136,6 +152,9 @@ def _read_engines(
     rows = [(cells, http if index == 0 else {}) for index, cells in enumerate(plan.engines)]
     if not rows or _is_routers(plan):
         return NO_DIALECT, (), _judge_without_engine(plan)
+    if len(rows) > MAX_ENGINES:
+        crowded = f"{len(rows)} engines on one page: expected at most {MAX_ENGINES}"
+        return NO_DIALECT, (), (Verdict.SCRAPE_ERROR, crowded)
     if plan.engine is Engine.SGLANG:
         engines = tuple(sglang.read_engine(cells, values, web) for cells, web in rows)
         return sglang.DIALECT, engines, sglang.judge(engines, plan.engines, values)

@@ -18,6 +18,8 @@ from monitor.model.counts import Counts, SpeculationCounts, TrafficCounts
 from monitor.model.reading import EngineReading, Verdict
 
 DIALECT = "sglang"
+#: More tokens a step than this are no setting but a broken gauge.
+MAX_TOKENS = 1000
 
 C, G, H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 TABLE: tuple[Known, ...] = (
@@ -71,9 +73,9 @@ def speculative_tokens(cells: EngineCells, values: Values) -> int | None:
     """
     verified = take_largest(values, cells.numbers.get("step_draft_tokens"))
     steps = take_largest(values, cells.numbers.get("num_steps"))
-    if verified is None or verified < 2:
-        return int(steps) if steps else None
-    return int(min(verified - 1, steps)) if steps else int(verified - 1)
+    proposed = verified - 1 if verified is not None and verified >= 2 else None
+    known = [tokens for tokens in (proposed, steps) if tokens is not None and 1 <= tokens <= MAX_TOKENS]
+    return int(min(known)) if known else None
 
 
 def _read_speculation(

@@ -25,6 +25,8 @@ DIALECT = "vllm_v0"
 FIRST_REPORT_TOLERANCE = 1e-6
 #: Distance from a whole number within which an estimate of num_speculative_tokens is taken (tokens).
 TOKENS_TOLERANCE = 0.25
+#: Above this an estimate is noise: its error grows with the square of num_speculative_tokens.
+MAX_TOKENS = 20
 
 
 def read_engine(
@@ -117,11 +119,11 @@ def _mixed_efficiency(now: V0Sums, before: V0Sums, accepted_ratio: float) -> flo
 
 def _whole(efficiency: float, emitted_per_drafted: float) -> int | None:
     rest = emitted_per_drafted - efficiency
-    if rest <= 0:
+    if rest * (MAX_TOKENS + 1) <= efficiency:
         return None
     tokens = efficiency / rest
     whole = round(tokens)
-    return whole if whole >= 1 and abs(tokens - whole) <= TOKENS_TOLERANCE else None
+    return whole if 1 <= whole <= MAX_TOKENS and abs(tokens - whole) <= TOKENS_TOLERANCE else None
 
 
 def length_of(sums: V0Sums | None, tokens: int | None) -> float | None:

@@ -66,7 +66,8 @@ def read_positions(cells: Mapping[str, Cell], values: Values) -> tuple[float, ..
 
 def highest_position(cells: EngineCells) -> int | None:
     """Number of draft positions on the page: the configured num_speculative_tokens; None where it has none."""
-    positions = [int(label) for label in cells.keyed.get("accepted_per_pos", ()) if label.isdecimal()]
+    labels = cells.keyed.get("accepted_per_pos", ())
+    positions = [int(label) for label in labels if label.isascii() and label.isdecimal() and len(label) <= 3]
     return max(positions) + 1 if positions else None
 
 

@@ -14,6 +14,8 @@ _LABEL_NAME = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*=")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r'\\([\\n"])')
 _ESCAPED = {"\\": "\\", "n": "\n", '"': '"'}
+#: No metric is as large as this; what is would turn sums and rates into infinities.
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +106,14 @@ def parse_tail(tail: bytes) -> tuple[float | None, float | None]:
 
 
 def finite(token: bytes) -> float | None:
-    """The number a value token stands for; None for NaN, infinities and what is no number (`1_0` is none either)."""
+    """The number a value token stands for; None for NaN, infinities, the absurdly large and what is none (`1_0`)."""
     if b"_" in token:
         return None
     try:
         value = float(token)
     except ValueError:
         return None
-    return value if value - value == 0.0 else None
+    return value if -LARGEST < value < LARGEST else None
 
 
 def unescape(text: str) -> str:

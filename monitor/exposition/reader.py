@@ -13,7 +13,7 @@ from operator import ne
 
 from monitor.errors import ExpositionError
 from monitor.exposition.body import clean_body, is_openmetrics
-from monitor.exposition.line import parse_tail
+from monitor.exposition.line import LARGEST, parse_tail
 from monitor.exposition.page import Layout, Page
 from monitor.exposition.vocabulary import KnownHead, Vocabulary
 
@@ -67,7 +67,7 @@ class PageReader:
             tail = line[len(prefix) :]
             try:
                 value = float(tail)
-                values[index] = value if value - value == 0.0 and b"_" not in tail else None
+                values[index] = value if -LARGEST < value < LARGEST and b"_" not in tail else None
             except ValueError:
                 values[index] = _careful_value(tail, index)
         for index in changed:

@@ -24,6 +24,8 @@ _SERVER = ServerName("page")
 _BOOT = "pages"
 #: Wall time of the first page where none is told.
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+#: Times beyond these (a generation between pages; the year 5138) are mistakes.
+_LONGEST_SECONDS, _LATEST_UNIX = 1e9, 1e11
 #: Seconds between pages where nothing is told: only orders them, no rate is drawn from it.
 _UNTOLD_SECONDS = 15.0
 #: Verdicts on a run of pages that a later page does not take back.
@@ -76,6 +78,9 @@ def _seconds_between(count: int, elapsed: Sequence[float], scraped_at: Sequence[
     gaps = count - 1
     if scraped_at and len(scraped_at) != count:
         raise ValueError(f"{len(scraped_at)} scrape times for {count} pages: expected one a page")
+    for time in scraped_at:
+        if not 0 <= time <= _LATEST_UNIX:
+            raise ValueError(f"scrape time {time}: expected unix seconds")
     if elapsed:
         if len(elapsed) not in (1, gaps):
             raise ValueError(f"{len(elapsed)} elapsed times for {count} pages: expected 1 or {gaps}")
@@ -85,8 +90,8 @@ def _seconds_between(count: int, elapsed: Sequence[float], scraped_at: Sequence[
     else:
         return None
     for gap in seconds:
-        if not 0 < gap < float("inf"):
-            raise ValueError(f"{gap} seconds between two pages: expected more than 0")
+        if not 0 < gap <= _LONGEST_SECONDS:
+            raise ValueError(f"{gap} seconds between two pages: expected above 0 and at most {_LONGEST_SECONDS:.0e}")
     return seconds
 
 

@@ -168,3 +168,19 @@ def test_http_answers_count_by_class_and_once() -> None:
     assert second is not None
     assert first.http_responses == {"2xx": 8, "5xx": 2}
     assert second.http_responses == {}
+
+
+def test_a_page_of_too_many_engines_is_refused() -> None:
+    page = "".join(f'vllm:generation_tokens_total{{model_name="m{n}",engine="0"}} 1\n' for n in range(1001))
+    reading = read(page.encode())
+    assert reading.verdict is Verdict.SCRAPE_ERROR
+    assert "1001 engines" in reading.reason
+
+
+def test_a_negative_counter_is_lost() -> None:
+    drafts = b'num_drafts_total{engine="0",model_name="model-a"} '
+    page = v1_page(V1(100, (70, 50, 30), generation=260))
+    reading = read(page.replace(drafts + b"100.0", drafts + b"-100.0"))
+    assert Flag.BAD_SAMPLE in reading.flags
+    assert reading.engines[0].counts.speculation is not None
+    assert reading.engines[0].counts.speculation.num_drafts is None

@@ -602,6 +602,9 @@ def test_errors_have_reasons_of_their_own() -> None:
         (2, {"elapsed": [-5.0]}, "-5.0 seconds"),
         (2, {"elapsed": [float("nan")]}, "nan seconds"),
         (2, {"scraped_at": [5.0, 5.0]}, "0.0 seconds"),
+        (2, {"scraped_at": [5.0, 1e20]}, "expected unix seconds"),
+        (2, {"scraped_at": [-5.0, 5.0]}, "expected unix seconds"),
+        (2, {"elapsed": [1e300]}, "at most 1e"),
     ],
 )
 def test_times_that_do_not_fit_are_named(pages: int, how: dict[str, Any], complaint: str) -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from tests.fakes.sample_check import complaints, read_sample
 
-SAMPLES = pathlib.Path(__file__).parents[2] / "golden" / "exposition" / "samples"
+GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "exposition"
+SAMPLES = GOLDEN / "samples"
 #: Needs a server that redirects, not a page: tested with real HTTP.
 NOT_A_PAGE = {"http_307_redirect"}
-ALL = sorted(path for path in SAMPLES.glob("*.json") if path.stem not in NOT_A_PAGE)
+ALL = sorted(path for path in GOLDEN.glob("*/*.json") if path.stem not in NOT_A_PAGE)
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
