@@ -39,15 +39,16 @@ HABITS: Mapping[Drafting, Habit] = {
     Drafting.LAYER: Habit(0.88, 0.015, (0.88, 0.08)),
     Drafting.MODEL: Habit(0.97, 0.007, (0.98, 0.04)),
     Drafting.BLOCK: Habit(0.93, 0.007, (0.92, 0.06)),
-    Drafting.LOOKUP: Habit(1.0, 0.013, (1.0, 0.10)),
+    Drafting.LOOKUP: Habit(1.0, 0.008, (1.0, 0.10)),
 }
 #: Cap of the last conditional rate that lookup goes on with.
 LOOKUP_CAP = 0.97
 #: What lookup goes on with after its first position when nothing more was seen: its runs are long (conditional rates of
 #: 0.6 to 0.9), but the first position falls by as much as a longer draft swallows of them.
 LOOKUP_SECOND = 0.45
-#: Share by which a longer lookup draft loses per position up, because it swallows the runs that later drafts lived on.
-LOOKUP_UP_BIAS = 0.012
+#: Share of what further positions seem to add that a longer lookup draft keeps: it swallows the runs that later drafts
+#: lived on, so that their first position falls.
+LOOKUP_UP_SHARE = 0.6
 #: Share by which the length at a smaller setting exceeds both bounds: per position for those that draft with weights,
 #: levelling off; for lookup only where the split leaves a remainder, the less the longer the drafts seen.
 DOWN_BIAS, MAX_DOWN_BIAS = 0.005, 0.015
@@ -128,10 +129,9 @@ def extend(survival: Sequence[float], tokens: int, drafting: Drafting = Drafting
 
 def higher(survival: Sequence[float], tokens: int, drafting: Drafting = Drafting.HEAD) -> float:
     """Length at a setting above the one seen."""
-    length = 1.0 + sum(extend(survival, tokens, drafting))
-    if drafting is Drafting.LOOKUP and len(survival) > 1:
-        length *= 1.0 - min(0.05, LOOKUP_UP_BIAS * (tokens - len(survival)))
-    return max(length, 1.0 + sum(survival))
+    now = 1.0 + sum(survival)
+    more = 1.0 + sum(extend(survival, tokens, drafting)) - now
+    return now + more * (LOOKUP_UP_SHARE if drafting is Drafting.LOOKUP and len(survival) > 1 else 1.0)
 
 
 def sample_error(row: Row) -> float:
