@@ -82,6 +82,17 @@ def _is_within_limits(decision: Decision, group: Group, managed: Mapping[ServerN
                 f"{group.name} does not allow downtime (allow_downtime)",
                 reason="downtime",
             )
+
+
+def check_commands(decision: Decision, managed: Mapping[ServerName, Managed]) -> None:
+    """Refuse (`preflight`) a setting that a server's engine cannot be started with.
+
+    Apart from `admit`, since a server may be asked for its version: no transaction should be open meanwhile.
+    """
+    for name in decision.servers:
+        server = managed.get(name)
+        if server is None:
+            continue
         try:
             server.driver.launcher.render(decision.proposed)
         except LaunchError as error:

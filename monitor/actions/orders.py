@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from monitor.actions.admission import admit
+from monitor.actions.admission import admit, check_commands
 from monitor.actions.events import EventKind, RolloutEvent
 from monitor.actions.fleet import Fleet
 from monitor.actions.journal import EventSink, Journal, ignore_event, reject
@@ -72,6 +72,7 @@ class Orders:
                 f"plan {expected_plan} is stale: command, setting or process changed since; look at it again",
                 reason="stale_plan",
             )
+        check_commands(decision, self._fleet.managed)
         try:
             with self._store.write() as unit:
                 self._take_lease(unit, group, now)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
-from monitor.actions.admission import admit, needs_downtime
+from monitor.actions.admission import admit, check_commands, needs_downtime
 from monitor.actions.fleet import Fleet, Managed
 from monitor.actions.preflight import Check, preflight
 from monitor.errors import ActionError, MonitorError
@@ -185,6 +185,7 @@ def _refusal(
     max_concurrent: int,
 ) -> str:
     try:
+        check_commands(decision, fleet.managed)
         admit(
             unit, decision, group, fleet.managed, now, by_operator=by_operator, max_concurrent=max_concurrent
         )

@@ -69,6 +69,8 @@ class CommandLauncher:
         """
         if setting == self._setting:
             return Command(self._argv, dict(self._environ))
+        if self._parsed.part_of is not None:
+            raise LaunchError(f"the server is {self._parsed.part_of}: it is watched, not changed")
         if self._parsed.problems:
             raise LaunchError(f"the command line cannot be changed safely: {'; '.join(self._parsed.problems)}")
         base = self._parsed.speculation

@@ -73,3 +73,10 @@ def test_secrets_are_in_neither_diff_nor_log() -> None:
     assert any("num_speculative_tokens" in line for line in diff)
     assert "sesame" not in "\n".join(diff)
     assert one.redact("args: sesame-open-42 abcdefghij rest") == "args: <secret> <secret> rest"
+
+
+def test_a_server_that_is_part_of_a_larger_engine_is_not_changed() -> None:
+    one = launcher((*BASE, "--nnodes", "2"))
+    assert one.render(NGRAM).argv == (*BASE, "--nnodes", "2")
+    with pytest.raises(LaunchError, match=r"one of several nodes .*watched, not changed"):
+        one.render(replace(NGRAM, num_speculative_tokens=3))
