@@ -153,12 +153,21 @@ for _tag, _pattern, _first in (
 
 
 def parse_document(text: str, file: str) -> Document:
-    """The document in `text`; an empty one has the value None.
+    """The one document in `text`; an empty one has the value None.
 
     Raises ConfigError with the place of the first mistake in the YAML itself, or of every key given twice.
     """
+    documents = parse_documents(text, file)
+    if len(documents) > 1:
+        at = documents[1].mark(())
+        raise ConfigError([Problem("the file", "a second document", "one", f"{file}:{at.line}:{at.column}")])
+    return documents[0]
+
+
+def parse_documents(text: str, file: str) -> list[Document]:
+    """The documents in `text`, parted by `---`; at least one. Raises ConfigError as `parse_document` does."""
     try:
-        node = yaml.compose(text, Loader=_CoreLoader)
+        nodes = list(yaml.compose_all(text, Loader=_CoreLoader))
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         where = f"{file}:{at.line + 1}:{at.column + 1}" if at else file
@@ -167,11 +176,15 @@ def parse_document(text: str, file: str) -> Document:
         raise ConfigError([Problem("the file", " ".join(str(error).split()), "valid YAML", file)]) from error
     except RecursionError as error:
         raise ConfigError([Problem("the file", "nesting without end", "valid YAML", file)]) from error
-    reader = _Reader(file)
-    value = None if node is None else reader.read(node, ())
-    if reader.found:
-        raise ConfigError(reader.found)
-    return Document(file, value, reader.marks)
+    documents = []
+    found: list[Problem] = []
+    for node in nodes:
+        reader = _Reader(file)
+        documents.append(Document(file, reader.read(node, ()), reader.marks))
+        found += reader.found
+    if found:
+        raise ConfigError(found)
+    return documents or [Document(file, None, {})]
 
 
 class _Reader:

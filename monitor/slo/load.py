@@ -10,9 +10,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.errors import ConfigError, Problem
-from monitor.model.document import Document, Keys, Path, one_of, parse_document
+from monitor.model.document import Document, Keys, Path, one_of, parse_document, parse_documents
 from monitor.model.duration import DURATION_FORM, parse_duration
 from monitor.model.slo import Indicator, Slo
+from monitor.slo.openslo import is_openslo, translate
 from monitor.slo.windows import MIN_PERIOD_DAYS, WINDOW_NAMES, BurnWindow, burn_windows, unreachable
 
 _DAY = 86400.0
@@ -92,7 +93,7 @@ def load_slos(sources: Mapping[str, str]) -> tuple[SloPolicy, ...]:
     seen: dict[str, str] = {}
     for file, text in sources.items():
         try:
-            document = parse_document(text, file)
+            document = _document(text, file, found)
         except ConfigError as error:
             found += error.problems
             continue
@@ -115,6 +116,18 @@ def load_slos(sources: Mapping[str, str]) -> tuple[SloPolicy, ...]:
     return tuple(policies)
 
 
+def _document(text: str, file: str, found: list[Problem]) -> Document:
+    """The file's document; OpenSLO documents are translated first."""
+    documents = parse_documents(text, file)
+    if not any(is_openslo(document) for document in documents):
+        return parse_document(text, file)
+    translated, mistakes = translate(documents)
+    if mistakes and not translated.value["slos"]:
+        raise ConfigError(mistakes)
+    found += mistakes
+    return translated
+
+
 def _policy(document: Document, path: Path, raw: object, found: list[Problem]) -> SloPolicy | None:
     name = f"SLO {raw['name']}" if isinstance(raw, dict) and isinstance(raw.get("name"), str) else ""
     keys: Keys = {(): _keys(SloModel)}
@@ -131,7 +144,8 @@ def _policy(document: Document, path: Path, raw: object, found: list[Problem]) -
         mistake("indicator", one_of(model.indicator, [str(i) for i in Indicator]))
         return None
     indicator = Indicator(model.indicator)
-    wanted = _wanted_threshold(indicator, model.threshold)
+    written = raw.get("threshold") if isinstance(raw, dict) else None
+    wanted = _wanted_threshold(indicator, model.threshold, is_duration=isinstance(written, str))
     if wanted:
         mistake("threshold", wanted)
         return None
@@ -163,12 +177,14 @@ def _policy(document: Document, path: Path, raw: object, found: list[Problem]) -
     return SloPolicy(slo, () if slo.report_only else windows, where, model.description)
 
 
-def _wanted_threshold(indicator: Indicator, threshold: float | None) -> str | None:
+def _wanted_threshold(indicator: Indicator, threshold: float | None, *, is_duration: bool) -> str | None:
     """What is wrong with a threshold, as what was expected; None when it fits its indicator."""
     if indicator in (Indicator.AVAILABILITY, Indicator.UPTIME):
         return None if threshold is None else f"no threshold: {indicator} counts answers"
     if indicator.is_latency:
-        return None if threshold and threshold > 0 else "a duration above 0, such as 2s or 50ms"
+        return None if threshold and threshold > 0 and is_duration else "a duration above 0, such as 2s or 50ms"
+    if is_duration:
+        return "a number without a unit"
     if indicator is Indicator.THROUGHPUT:
         return None if threshold and threshold > 0 else "tokens per second above 0"
     return None if threshold and 0 < threshold <= 1 else "a ratio above 0 and at most 1"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import ConfigError
-from monitor.model.document import Mark, one_of, parse_document
+from monitor.model.document import Mark, one_of, parse_document, parse_documents
 
 
 def problem_of(text: str) -> str:
@@ -57,12 +57,17 @@ def test_words_mean_what_they_look_like(text: str, value: object) -> None:
         ("? [1]\n: 2\n", "a key that is no word"),
         ("a: &x [*x]\n", "an alias without end"),
         ("a: \x00\n", "expected valid YAML"),
-        ("--- 1\n--- 2\n", "expected valid YAML"),
+        ("--- 1\n--- 2\n", "f.yaml:2:5: the file: found a second document, expected one"),
         ("[" * 5000, "nesting without end"),
     ],
 )
 def test_a_mistake_names_its_place(text: str, message: str) -> None:
     assert message in problem_of(text)
+
+
+def test_several_documents_are_read_where_they_are_allowed() -> None:
+    one, two = parse_documents("--- {a: 1}\n---\nb: 2\n", "f.yaml")
+    assert (one.value, two.value, two.mark(("b",))) == ({"a": 1}, {"b": 2}, Mark(3, 4))
 
 
 def test_every_doubled_key_is_told_at_once() -> None:

@@ -50,6 +50,8 @@ class TestAcceptance:
         ("name: u, indicator: uptime, objective: 99.5", "found 99.5, expected less than 1"),
         ("name: u, indicator: uptime, objective: 0.99, threshold: 1s", "expected no threshold: uptime counts answers"),
         ("name: u, indicator: e2e_request, objective: 0.99", "expected a duration above 0, such as 2s or 50ms"),
+        ("name: u, indicator: e2e_request, objective: 0.99, threshold: 2", "found 2, expected a duration above 0"),
+        ("name: u, indicator: throughput, objective: 0.99, threshold: 2s", "found '2s', expected a number without a"),
         ("name: u, indicator: efficiency, objective: 0.99, threshold: 60", "expected a ratio above 0 and at most 1"),
         ("name: u, indicator: throughput, objective: 0.99, threshold: -1", "expected tokens per second above 0"),
         ("name: u, indicator: uptime, objective: 0.99, period: 1d", "found '1d', expected a period of at least 7d"),
