@@ -13,6 +13,7 @@ from monitor.intervals.births import begin_life, learn, page_tokens
 from monitor.intervals.cut import Cut, cut_between, cut_from_zero
 from monitor.intervals.evidence import (
     CLOCK_SKEW_SECONDS,
+    SAME_START_SECONDS,
     Starts,
     Turn,
     compare_starts,
@@ -117,7 +118,7 @@ def _first_met(track: Track, seen: Seen, tokens: int | None, context: Context) -
             seen,
             scrape_seconds=context.scrape_seconds,
             wall_is_known=context.wall_is_known,
-            after_reset=False,
+            after_reset=_is_new_process(track, seen) and bool(track.engines),
         ).interval
     events = (Event(EventKind.BORN, life.id, f"first seen, {life.setting.describe()}"),)
     return EngineStep(track=new, interval=interval, lives=(life,), events=events)
@@ -128,13 +129,22 @@ def _watched_before_birth(track: Track, seen: Seen, context: Context) -> Moment 
     page = track.last_page
     start = seen.starts.process
     if page is not None and start is not None and page.process_start is not None:
-        if abs(start - page.process_start) <= 1.0:
+        if abs(start - page.process_start) <= SAME_START_SECONDS:
             return page.moment  # a new series of a process that was there before: it was 0 then
+        if not context.wall_is_known and _is_new_process(track, seen):
+            return page.moment
     born = seen.starts.latest
     if born is None or not context.wall_is_known:
         return page.moment if page is not None and context.restarted else None
     watched = page.moment if page is not None else track.first_try
     return watched if watched is not None and born > watched.at.timestamp() else None
+
+
+def _is_new_process(track: Track, seen: Seen) -> bool:
+    """Whether the page's process began later than that of the last page."""
+    before = track.last_page.process_start if track.last_page is not None else None
+    now = seen.starts.process
+    return before is not None and now is not None and now > before + SAME_START_SECONDS
 
 
 def _restart(

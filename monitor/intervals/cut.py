@@ -16,7 +16,7 @@ from monitor.model.interval import GaugeSpan, Interval
 from monitor.model.life import Head, Life
 from monitor.model.reading import Flag
 
-#: An interval longer than this many scrapes is a gap: counts are kept, no rates are drawn (DESIGN §2).
+#: An interval longer than this many scrapes is a gap: counts are kept, no rates are drawn.
 GAP_SCRAPES = 3.0
 #: Shortest covered time of a life's first interval (seconds), where clocks of two machines disagree.
 _MIN_COVERED_SECONDS = 1.0

@@ -66,6 +66,9 @@ def _step(track: Track, reading: Reading, moment: Moment, steps: Mapping[EngineK
     }
     ended = tuple(replace(engine.life, ended=moment.at) for engine in gone.values())
     verdict, reason, state = _judge(reading, moment, list(steps.values()))
+    if gone and verdict not in _REFINED:
+        names = ", ".join(f"{model or 'model'} engine {engine}" for model, engine in gone)
+        verdict, reason = Verdict.RESET_DETECTED, f"{_SENTENCES[Verdict.RESET_DETECTED]} (gone: {names})"
     intervals = tuple(step.interval for step in steps.values() if step.interval is not None)
     return Step(
         track=replace(track, engines=engines, last_page=page_mark(reading, moment)),

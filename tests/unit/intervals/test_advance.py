@@ -357,3 +357,18 @@ def test_flags_of_the_page_pass_to_its_interval_where_they_concern_it() -> None:
 def test_standing_still(second: Reading, verdict: Verdict, state: State | None) -> None:
     steps = follow(reading(0, engine_reading(OLD, running=4), dialect=second.dialect), second)
     assert (steps[1].verdict, steps[1].state) == (verdict, state)
+
+
+@pytest.mark.parametrize("wall_is_known", [True, False])
+def test_a_restart_under_another_model_name_is_a_restart(wall_is_known: bool) -> None:
+    other = Counted(steps=30, started=5)
+    steps = follow(
+        reading(0, engine_reading(OLD), process_start=-600),
+        reading(15, engine_reading(other, model="n"), process_start=4),
+        wall_is_known=wall_is_known,
+    )
+    assert steps[1].verdict is Verdict.RESET_DETECTED
+    assert "m engine 0" in steps[1].reason
+    assert {(life.model, life.ended is None) for life in steps[1].lives} == {("m", False), ("n", True)}
+    assert only(steps[1]).speculation == other.counts().speculation
+    assert only(steps[1]).partial
