@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import ConfigError
@@ -86,6 +86,7 @@ def test_the_nearest_word_is_suggested() -> None:
     assert one_of("zzz", ()) == "nothing here"
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_a_document_or_a_config_error(text: str) -> None:
     try:

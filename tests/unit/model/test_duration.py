@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.duration import format_duration, parse_duration
@@ -27,6 +27,7 @@ def test_texts_are_short() -> None:
     assert texts == ["0s", "1m30s", "1h30m", "1d", "250ms", "-1m"]
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=10**12))
 def test_what_is_written_reads_back(milliseconds: int) -> None:
     assert round(parse_duration(format_duration(milliseconds / 1000)) * 1000) == milliseconds

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.alert import Alert, AlertState, Severity
@@ -155,6 +155,7 @@ def test_only_what_changed_is_to_be_stored() -> None:
     assert len(step_alerts(firing, [outcome(T)], minute(1)).changed) == 1
 
 
+@settings(deadline=None)
 @given(
     st.text(alphabet="TFN", max_size=80),
     st.integers(0, 4),

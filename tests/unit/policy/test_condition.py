@@ -4,7 +4,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.outcome import Truth
@@ -134,6 +134,7 @@ def test_names_are_those_of_the_condition() -> None:
 _NUMBERS = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True, width=32))
 
 
+@settings(deadline=None)
 @given(_NUMBERS, _NUMBERS, st.lists(_NUMBERS, max_size=3))
 def test_any_numbers_give_a_truth_and_never_an_error(a: float | None, b: float | None, v: list[float | None]) -> None:
     for condition in _CONDITIONS:
@@ -147,6 +148,7 @@ _CONDITIONS = [
 ]
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="abv01.><=&|!?:()[]{}+-*/%,'\" \n", max_size=40))
 def test_any_text_is_a_condition_or_refused(source: str) -> None:
     try:

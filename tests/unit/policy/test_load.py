@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import ConfigError
@@ -94,6 +94,7 @@ groups:
         assert message in str(caught.value)
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["g", "up == 0.0", "30m", "+1", ""])),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.counts import Histogram
@@ -19,6 +19,7 @@ def test_observations_below_a_threshold_are_interpolated_in_their_bucket(thresho
     assert observations_below(histogram(10, 20, 60, 64), threshold) == pytest.approx(below)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(0, 50), min_size=1, max_size=5), st.floats(0, 10), st.floats(0, 10),
 )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.slo.ledger import Ledger, Total
@@ -47,6 +47,7 @@ def test_a_long_silence_leaves_nothing_of_the_past_in_the_ring() -> None:
         assert ledger.total(seconds(90 * DAY), window) == Total(1.0, 1.0, True)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 3 * 1440), st.integers(0, 5), st.integers(0, 5)), max_size=60),
     st.sampled_from([300.0, 1800.0, 3600.0, 6 * 3600.0]),

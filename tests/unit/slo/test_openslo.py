@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import ConfigError
@@ -121,6 +121,7 @@ def test_what_cannot_be_kept_is_refused_with_its_place(text: str, old: str, new:
     assert message in str(caught.value)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_any_part_may_be_anything(data: st.DataObject) -> None:
     lines = SLO.strip().splitlines()
