@@ -5,8 +5,8 @@
 Troubles: `ignore-term` (lives on after SIGTERM), `orphan` (starts an engine process in a session of its own),
 `engine` (an engine process in the same session; both survive their parent), `crash-from=K` (exits 1 where
 num_speculative_tokens >= K), `oom-from=K` (prints an out-of-memory error, exits 1), `bad-flag` (exits 2 as argparse
-does), `slow-start=S`, `mute` (completions answer 500), `die-on-request` (500, then exit), `running=N` (says that N
-requests run), `hide-environ` (writes over its environment, as programs that set a title do).
+does), `slow-start=S`, `mute` (completions answer 500), `die-on-request` (500, then exit), both also with `-from=K`,
+`running=N` (says that N requests run), `hide-environ` (writes over its environment, as programs that set a title do).
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ def _before_serving(troubles: dict[str, str], tokens: int) -> None:
     time.sleep(float(troubles.get("slow-start", 0)))
 
 
+def _is_on(troubles: dict[str, str], name: str, tokens: int) -> bool:
+    """Whether a trouble was ordered, or ordered from a number of tokens on (`NAME-from=K`)."""
+    return name in troubles or tokens >= int(troubles.get(f"{name}-from", 1000))
+
+
 def _overwrite_environ() -> None:
     raw = open("/proc/self/environ", "rb").read()
     stat = open("/proc/self/stat").read().rpartition(")")[2].split()
@@ -84,10 +89,10 @@ def _handler(troubles: dict[str, str], tokens: int) -> type[BaseHTTPRequestHandl
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            if "die-on-request" in troubles:
+            if _is_on(troubles, "die-on-request", tokens):
                 self._answer(500, '{"error": "engine died"}')
                 threading.Timer(0.2, lambda: os._exit(1)).start()
-            elif "mute" in troubles:
+            elif _is_on(troubles, "mute", tokens):
                 self._answer(500, '{"error": "no engine"}')
             else:
                 self._answer(200, json.dumps({"choices": [{"text": "x"}]}))
