@@ -29,7 +29,7 @@ from monitor.clock import Clock
 from monitor.config.fleet import configured_settings, groups, host_name, servers, tuning_sets
 from monitor.config.load import secret
 from monitor.config.model import Config
-from monitor.config.rules import LoadedRules
+from monitor.config.rules import LoadedRules, shipped_slos
 from monitor.cycle.act import Actor
 from monitor.cycle.collect import Collector
 from monitor.cycle.decider import Decider
@@ -103,6 +103,7 @@ class Daemon:
         self.reports = Reports(
             store, self.groups, config.report, config.data_dir / "reports", host=host_name(config),
             simulated=config.simulated, receivers=self._told, clock=clock, told=self._wake_outbox,
+            policies=shipped_slos(),
         )
         self._fleet = self._make_fleet()
         self._history = History(self._remember_seconds())
@@ -366,7 +367,7 @@ class Daemon:
         assert self._collector is not None
         view = DaemonView(
             self._store, self._telemetry, self.groups, self.servers, self._clock, self._heart,
-            tried_all=self._collector.tried_all, report_file=self.reports.file,
+            tried_all=self._collector.tried_all, report_file=self.reports.file, live_report=self.reports.live,
         )
         host = urlsplit(f"//{config.web.listen}").hostname or ""
         names = frozenset({"localhost", "127.0.0.1", "[::1]", host})

@@ -15,6 +15,7 @@ from monitor.notify.compose import report_notice
 from monitor.report.assemble import assemble, last_due, week_key
 from monitor.report.content import WeeklyReport
 from monitor.report.render import to_html, to_json, to_markdown
+from monitor.slo.load import SloPolicy
 from monitor.store import Store
 
 log = logging.getLogger(__name__)
@@ -28,8 +29,9 @@ class Reports:
 
     def __init__(
         self, store: Store, groups: Sequence[Group], settings: Report, folder: Path, *, host: str, simulated: bool,
-        receivers: Sequence[str], clock: Clock, told: Callable[[], None],
+        receivers: Sequence[str], clock: Clock, told: Callable[[], None], policies: Sequence[SloPolicy] = (),
     ) -> None:
+        self._policies = tuple(policies)
         self._store = store
         self._groups = tuple(groups)
         self._settings = settings
@@ -60,6 +62,16 @@ class Reports:
         record = self._make(f"{now.astimezone():%Y-%m-%dT%H%M%S}", now, now)
         return f"report {record.key}: {record.files[0]}"
 
+    def live(self) -> str:
+        """The HTML of a report on the seven days until now; nothing is stored or sent."""
+        now = self._clock.now()
+        with self._store.read() as unit:
+            report = assemble(
+                unit, self._groups, end=now, now=now, key=f"{now:%Y-%m-%d %H:%M} so far", host=self._host,
+                target=self._settings.target_acceptance, simulated=self._simulated, policies=self._policies,
+            )
+        return to_html(report)
+
     def file(self, key: str | None) -> Path | None:
         """The HTML of a stored report, the newest for None; None where there is none."""
         with self._store.read() as unit:
@@ -73,7 +85,7 @@ class Reports:
         with self._store.read() as unit:
             report = assemble(
                 unit, self._groups, end=end, now=now, key=key, host=self._host,
-                target=self._settings.target_acceptance, simulated=self._simulated,
+                target=self._settings.target_acceptance, simulated=self._simulated, policies=self._policies,
             )
         files = write_report(report, self._folder)
         record = ReportRecord(

@@ -38,6 +38,7 @@ class DaemonView:
     def __init__(
         self, store: Store, telemetry: Telemetry, groups: Sequence[Group], servers: Sequence[Server], clock: Clock,
         heart: Heart, *, tried_all: Callable[[], bool], report_file: Callable[[str | None], Path | None],
+        live_report: Callable[[], str],
     ) -> None:
         self._store = store
         self._telemetry = telemetry
@@ -47,6 +48,7 @@ class DaemonView:
         self._heart = heart
         self._tried_all = tried_all
         self._report_file = report_file
+        self._live_report = live_report
 
     def metrics(self) -> bytes:
         """The daemon's own metrics."""
@@ -83,3 +85,7 @@ class DaemonView:
     def report_file(self, key: str | None) -> Path | None:
         """The HTML of a report."""
         return self._report_file(key)
+
+    def live_report(self) -> str:
+        """A report on the week so far."""
+        return self._live_report()

@@ -129,6 +129,7 @@ def demo_parameters() -> dict[str, str]:
 def _say_demo(daemon: Daemon) -> None:
     url = daemon.web.url if daemon.web is not None else ""
     console.print(f"Status page  {url}/", markup=False)
+    console.print(f"Report       {url}/report", markup=False)
     console.print("In another terminal: acceptd status, acceptd why sim-chat, acceptd report --week", markup=False)
     console.print("Ctrl-C stops everything.", markup=False)
 

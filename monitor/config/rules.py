@@ -14,9 +14,12 @@ from monitor.policy.load import PARAMETERS, load_rules, with_parameters
 from monitor.policy.rule import RuleSet
 from monitor.shipped import rules_folder
 from monitor.signals.vocabulary import VOCABULARY
+from monitor.slo.load import SloPolicy, load_slos
 
 #: The shipped alert rules.
 ALERTS = "alerts"
+#: The shipped objectives.
+SLOS = "slo"
 #: The shipped tuning sets.
 TUNING = ("threshold", "guarded", "goodput")
 
@@ -101,3 +104,9 @@ def _with_parameters(loaded: dict[str, RuleSet], rules: Rules) -> dict[str, Rule
     if found:
         raise ConfigError(list(dict.fromkeys(found)))
     return changed
+
+
+def shipped_slos() -> tuple[SloPolicy, ...]:
+    """The objectives that hold until others are given."""
+    path = rules_folder() / f"{SLOS}.yaml"
+    return load_slos({str(path): _text(path)})

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from monitor.model.server import Group, ServerName
-from monitor.model.slo import Attainment
 from monitor.report.build import Inputs, build
 from monitor.report.content import WeeklyReport
 from monitor.report.overview import load_pairs
 from monitor.signals.window import Pair
+from monitor.slo.book import SloBook
+from monitor.slo.burn import SloStatus
+from monitor.slo.load import SloPolicy
 from monitor.store.api import Unit
 
 #: Days a report covers.
@@ -43,9 +45,9 @@ def last_due(now: datetime, day: str, at: time, zone: str) -> datetime:
 
 def assemble(
     unit: Unit, groups: Sequence[Group], *, end: datetime, now: datetime, key: str, host: str, target: float,
-    simulated: bool, attainments: Sequence[Attainment] = (), days: float = DAYS,
+    simulated: bool, policies: Sequence[SloPolicy] = (), days: float = DAYS,
 ) -> WeeklyReport:
-    """The report on the days before `end`, from what is stored."""
+    """The report on the days before `end`, from what is stored; objectives are counted over those days."""
     start = end - timedelta(days=days)
     pairs: dict[ServerName, list[Pair]] = {}
     for group in groups:
@@ -62,6 +64,21 @@ def assemble(
         Inputs(
             key=key, start=start, end=end, made_at=now, host=host, groups=groups, pairs=pairs,
             decisions={str(name): decision for name, decision in decisions.items()}, changes=changes, alerts=alerts,
-            attainments=attainments, target_acceptance=target, simulated=simulated,
+            slos=_slos(policies, groups, pairs, start, end), target_acceptance=target, simulated=simulated,
         )
     )
+
+
+def _slos(
+    policies: Sequence[SloPolicy], groups: Sequence[Group], pairs: Mapping[ServerName, Sequence[Pair]],
+    start: datetime, end: datetime,
+) -> tuple[SloStatus, ...]:
+    """Every objective of every group over the report's days, from the intervals that were read for it anyway."""
+    book = SloBook(policies, {group.name: group.servers for group in groups})
+    for own in pairs.values():
+        for _, interval in own:
+            if start < interval.end <= end:
+                book.add_interval(interval)
+    found = book.statuses(end)
+    # Uptime is counted from checks, which a report does not have: an objective without events says nothing here.
+    return tuple(status for status in found if status.attainment.valid > 0)

@@ -13,7 +13,6 @@ from monitor.model.life import Life
 from monitor.model.rollout import Change
 from monitor.model.server import Group, ServerName
 from monitor.model.signal import SignalSet
-from monitor.model.slo import Attainment
 from monitor.report.content import (
     AdviceReport,
     AlertReport,
@@ -28,6 +27,7 @@ from monitor.report.content import (
 from monitor.signals.build import signals
 from monitor.signals.vocabulary import Family
 from monitor.signals.window import UNRELIABLE, Pair
+from monitor.slo.burn import SloStatus
 
 #: Points of a trend: an hour each over a week.
 TREND_POINTS = 168
@@ -72,7 +72,7 @@ class Inputs:
     decisions: Mapping[str, Decision | None] = field(default_factory=dict)
     changes: Sequence[Change] = ()
     alerts: Sequence[Alert] = ()
-    attainments: Sequence[Attainment] = ()
+    slos: Sequence[SloStatus] = ()
     target_acceptance: float = 0.6
     simulated: bool = False
 
@@ -104,7 +104,7 @@ def _group(inputs: Inputs, group: Group) -> GroupReport:
         servers=tuple(_server(inputs, name) for name in group.servers),
         changes=tuple(_change(change) for change in sorted(changes, key=lambda c: c.entered_at)),
         advice=_advice(decision) if decision is not None else None,
-        slos=tuple(_slo(a, group.name) for a in inputs.attainments if a.slo.group in (None, group.name)),
+        slos=tuple(_slo(status, group.name) for status in inputs.slos if status.scope.get("group") == group.name),
         alerts=tuple(_alert(a) for a in inputs.alerts if _concerns(a, group) and a.fired_at is not None),
     )
 
@@ -222,11 +222,10 @@ def _advice(decision: Decision) -> AdviceReport:
     )
 
 
-def _slo(attainment: Attainment, group: str) -> SloReport:
-    slo = attainment.slo
+def _slo(status: SloStatus, group: str) -> SloReport:
+    found, slo = status.attainment, status.slo
     return SloReport(
-        slo.name, group, slo.objective, attainment.sli, attainment.error_budget_remaining, attainment.valid,
-        slo.report_only,
+        slo.name, group, slo.objective, found.sli, found.error_budget_remaining, found.valid, slo.report_only
     )
 
 

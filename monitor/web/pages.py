@@ -70,13 +70,13 @@ def make_app(source: Source, *, token: str | None, hosts: frozenset[str], simula
         return jsonify(source.overview())
 
     @app.get("/report")
+    def live_report() -> Response:
+        return _report(source.live_report().encode())
+
     @app.get("/report/<key>")
-    def report(key: str | None = None) -> Response:
-        path = source.report_file(key)
-        if path is None:
-            return _text("no report yet: `acceptd report --week` makes one\n", 404)
-        headers = {"Content-Security-Policy": _REPORT_POLICY}
-        return Response(path.read_bytes(), content_type="text/html; charset=utf-8", headers=headers)
+    def report(key: str) -> Response:
+        path = source.report_file(None if key == "latest" else key)
+        return _text(f"no report {key!r}\n", 404) if path is None else _report(path.read_bytes())
 
     @app.get("/")
     def page() -> Response:
@@ -88,6 +88,11 @@ def make_app(source: Source, *, token: str | None, hosts: frozenset[str], simula
         )
 
     return app
+
+
+def _report(html: bytes) -> Response:
+    headers = {"Content-Security-Policy": _REPORT_POLICY}
+    return Response(html, content_type="text/html; charset=utf-8", headers=headers)
 
 
 def _state(why: Callable[[], str | None], word: str) -> Response:

@@ -32,3 +32,7 @@ class Source(Protocol):
     def report_file(self, key: str | None) -> Path | None:
         """The HTML of a weekly report, the newest for None; None where there is none."""
         ...
+
+    def live_report(self) -> str:
+        """The HTML of a report on the week so far, made now."""
+        ...

@@ -43,6 +43,9 @@ class Source:
         group = {"name": "chat", "mode": "auto", "paused": None, "advice": None, "rollout": None, "servers": [server]}
         return {"at": "2026-03-02", "window_seconds": 300.0, "alerts": [], "pauses": [], "groups": [group]}
 
+    def live_report(self) -> str:
+        return "<p>so far</p>"
+
     def report_file(self, key: str | None) -> Path | None:
         path = self.folder / f"{key or 'latest'}.html"
         return path if path.is_file() else None
@@ -83,9 +86,10 @@ def test_the_page_escapes_names_shows_unknown_as_a_dash_and_says_simulated(sourc
 
 def test_a_report_is_served_by_its_key(source: Source, tmp_path: Path) -> None:
     web = client(source)
-    assert web.get("/report").status_code == 404
+    assert web.get("/report").data == b"<p>so far</p>"
+    assert web.get("/report/latest").status_code == 404
     (tmp_path / "latest.html").write_text("<p>week</p>")
-    assert web.get("/report").data == b"<p>week</p>"
+    assert web.get("/report/latest").data == b"<p>week</p>"
     assert web.get("/report/..%2f..%2fetc%2fpasswd").status_code == 404
 
 
