@@ -87,6 +87,10 @@ class Retention:
 
     #: Intervals as they were scraped (hours). 35 days: the longest SLO period (30 days) and some days to look back.
     raw_hours: float = 840.0
+    #: Rollups over five minutes (days): a quarter of a year, to compare a month with the one before.
+    five_minutes_days: float = 100.0
+    #: Rollups over an hour (days): a year and some weeks, to compare with the year before.
+    hours_days: float = 400.0
     #: Decisions that became something, alerts that are over, audit lines, restarts, ended lives (days).
     history_days: float = 400.0
     #: Decisions of the kind KEEP, made every cycle: only the newest days of them explain anything.
@@ -145,11 +149,33 @@ class Intervals(Protocol):
         """
 
     def between(
-        self, servers: Sequence[ServerName] | None, since: datetime, until: datetime, *, details: bool = True
+        self,
+        servers: Sequence[ServerName] | None,
+        since: datetime,
+        until: datetime,
+        *,
+        details: bool = True,
+        limit: int | None = None,
     ) -> list[Interval]:
-        """Intervals whose end lies in (since, until], by end; of all servers where `servers` is None.
+        """Intervals whose end lies in (since, until], by end, the first `limit`; of all servers where that is None.
 
         Without `details` arrays, maps and histograms are left out (None or empty), which is several times faster.
+        """
+
+    def between_coarse(
+        self,
+        servers: Sequence[ServerName] | None,
+        since: datetime,
+        until: datetime,
+        step_seconds: int,
+        *,
+        details: bool = True,
+    ) -> list[Interval]:
+        """As `between`, but added up by life over buckets of 300 or 3600 s: for reports and charts of long spans.
+
+        Buckets end at whole multiples in UTC; an interval lies in the bucket of its end. Intervals with flags and
+        partial ones are not mixed with the others, so a bucket may give several. What is newer than the rollups is
+        added up from the intervals while reading: call `Store.roll_up` now and then. Rollups outlive the intervals.
         """
 
     def last_end(self, server: ServerName) -> datetime | None:
@@ -547,8 +573,14 @@ class Store(Protocol):
     def sizes(self) -> Sizes:
         """How big the store is."""
 
+    def roll_up(self, now: datetime) -> int:
+        """Add new intervals up into the rollups; the number of rows written. Once an hour is often enough."""
+
     def prune(self, now: datetime, keep: Retention) -> dict[str, int]:
-        """Delete what is older than `keep` allows; the number of rows deleted by table (only tables with some)."""
+        """Roll up, then delete what is older than `keep` allows.
+
+        The number of rows deleted by table, only tables with some.
+        """
 
     def close(self) -> None:
         """Let go of every connection; the store may be used again."""

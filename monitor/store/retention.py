@@ -15,11 +15,20 @@ from monitor.model.life import LifeId
 from monitor.model.notice import DeliveryState
 from monitor.model.server import ServerName
 from monitor.store.api import Retention
+from monitor.store.buckets import STEPS
 from monitor.store.database import Database
 from monitor.store.tables.acting import BaselineRow, DecisionRow, RejectionRow, RestartRow
 from monitor.store.tables.asking import CommandRow, PauseRow, SilenceRow
 from monitor.store.tables.base import Base
-from monitor.store.tables.history import HeadRow, IntervalDetailRow, IntervalRow, LifeRow, ReadingRow
+from monitor.store.tables.history import (
+    HeadRow,
+    IntervalDetailRow,
+    IntervalRow,
+    LifeRow,
+    ReadingRow,
+    RollupProgressRow,
+    RollupRow,
+)
 from monitor.store.tables.telling import AlertRow, AuditRow, DeliveryRow, EvidenceRow, NoticeRow
 
 #: The head of a life that ended is kept so long (days), for people who ask why it ended.
@@ -30,13 +39,17 @@ Old = tuple[type[Base], ColumnElement[bool]]
 
 
 def prune(database: Database, now: datetime, keep: Retention) -> dict[str, int]:
-    """Delete what is older than `keep` allows; the number of rows deleted by table, only tables with some."""
+    """Delete what is older than `keep` allows; the number of rows deleted by table, only tables with some.
+
+    Intervals that are not rolled up yet stay, however old.
+    """
     cut = now - timedelta(hours=keep.raw_hours)
     deleted: dict[str, int] = {}
-    for server, life in _lives_with_old_intervals(database, cut):
+    for server, life, rolled_until in _lives_with_old_intervals(database, cut):
+        until = min(cut, rolled_until + timedelta(microseconds=1))
         with database.writing(durable=False) as connection:
             for part in (IntervalDetailRow, IntervalRow):
-                old = and_(part.server == server, part.life == life, part.end < cut)
+                old = and_(part.server == server, part.life == life, part.end < until)
                 _count(deleted, part, _delete(connection, part, old))
     for row, where in _old(now, cut, keep):
         with database.writing(durable=False) as connection:
@@ -44,12 +57,16 @@ def prune(database: Database, now: datetime, keep: Retention) -> dict[str, int]:
     return deleted
 
 
-def _lives_with_old_intervals(database: Database, cut: datetime) -> list[tuple[ServerName, LifeId]]:
-    old = exists().where(
-        IntervalRow.server == LifeRow.server, IntervalRow.life == LifeRow.id, IntervalRow.end < cut
+def _lives_with_old_intervals(database: Database, cut: datetime) -> list[tuple[ServerName, LifeId, datetime]]:
+    """Lives, and up to where their servers are rolled up."""
+    old = exists().where(IntervalRow.server == LifeRow.server, IntervalRow.life == LifeRow.id, IntervalRow.end < cut)
+    statement = (
+        select(LifeRow.server, LifeRow.id, RollupProgressRow.until)
+        .join(RollupProgressRow, RollupProgressRow.server == LifeRow.server)
+        .where(RollupProgressRow.step == STEPS[0], old)
     )
     with database.reading() as connection:
-        return [(server, life) for server, life in connection.execute(select(LifeRow.server, LifeRow.id).where(old))]
+        return [(server, life, until) for server, life, until in connection.execute(statement)]
 
 
 def _old(now: datetime, raw: datetime, keep: Retention) -> Iterator[Old]:
@@ -58,8 +75,11 @@ def _old(now: datetime, raw: datetime, keep: Retention) -> Iterator[Old]:
     notices = now - timedelta(days=keep.notices_days)
     ended = select(LifeRow.id).where(LifeRow.ended < now - timedelta(days=_ENDED_HEADS_DAYS))
     yield HeadRow, HeadRow.life.in_(ended)
+    for step, days in zip(STEPS, (keep.five_minutes_days, keep.hours_days), strict=True):
+        yield RollupRow, and_(RollupRow.step == step, RollupRow.bucket < now - timedelta(days=days))
     measured = exists().where(IntervalRow.server == LifeRow.server, IntervalRow.life == LifeRow.id)
-    yield LifeRow, and_(LifeRow.ended < history, not_(measured))
+    added_up = exists().where(RollupRow.server == LifeRow.server, RollupRow.life == LifeRow.id)
+    yield LifeRow, and_(LifeRow.ended < history, not_(measured), not_(added_up))
     yield ReadingRow, ReadingRow.scraped_at < raw
     yield DecisionRow, _old_decisions(now - timedelta(days=keep.keep_decisions_days), history)
     yield RejectionRow, RejectionRow.until < history

@@ -14,6 +14,7 @@ from monitor.store.database import Database
 from monitor.store.edges import EdgesCache
 from monitor.store.refusals import StoreBusy
 from monitor.store.retention import prune
+from monitor.store.rolling import roll_up
 from monitor.store.schema import Schema
 from monitor.store.unit import SqlUnit
 
@@ -91,8 +92,13 @@ class SqlStore:
         """How big the store is."""
         return self._database.sizes()
 
+    def roll_up(self, now: datetime) -> int:
+        """Bring rollups up to date."""
+        return roll_up(self._database, self._edges, now)
+
     def prune(self, now: datetime, keep: Retention) -> dict[str, int]:
-        """Delete what is older than `keep` allows."""
+        """Delete what is older than `keep` allows, once it is rolled up."""
+        self.roll_up(now)
         return prune(self._database, now, keep)
 
     def close(self) -> None:

@@ -34,6 +34,7 @@ from monitor.model.record import (
 from monitor.model.rollout import Change, ChangeId, Lease, Rollout, RolloutId, RolloutState
 from monitor.model.server import GroupName, ServerName
 from monitor.store import ActiveRolloutExists, LifeTotals, Retention, Sizes, TableSize, Unit
+from monitor.store.buckets import STEPS, by_bucket
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -104,6 +105,8 @@ class Tables:
         self.lives: Table[Life] = Table("lives", lambda it: it.id)
         self.heads: Table[Head] = Table("heads", lambda it: it.life)
         self.intervals: Table[Interval] = Table("intervals", lambda it: (it.life, it.end))
+        #: Intervals that were pruned, for rollups, which outlive them: nobody counts rows here.
+        self.pruned: Table[Interval] = Table("rollups", lambda it: (it.life, it.end))
         self.readings: Table[LastReading] = Table("readings", lambda it: it.reading.server)
         self.decisions: Table[Decision] = Table("decisions", lambda it: it.id)
         self.rollouts: Table[Rollout] = Table("rollouts", lambda it: it.id)
@@ -194,13 +197,33 @@ class Intervals:
         return stored
 
     def between(
-        self, servers: Sequence[ServerName] | None, since: datetime, until: datetime, *, details: bool = True
+        self,
+        servers: Sequence[ServerName] | None,
+        since: datetime,
+        until: datetime,
+        *,
+        details: bool = True,
+        limit: int | None = None,
     ) -> list[Interval]:
-        found = self._tables.intervals.where(
-            lambda it: since < it.end <= until and (servers is None or it.server in servers),
-            lambda it: (it.end, it.server, it.life),
-        )
+        found = self._tables.intervals.where(_in_span(servers, since, until), _by_end)[:limit]
         return found if details else [_without_details(interval) for interval in found]
+
+    def between_coarse(
+        self,
+        servers: Sequence[ServerName] | None,
+        since: datetime,
+        until: datetime,
+        step_seconds: int,
+        *,
+        details: bool = True,
+    ) -> list[Interval]:
+        if step_seconds not in STEPS:
+            raise StoreError(f"no rollups of {step_seconds} s are kept")
+        wanted = _in_span(servers, since, until)
+        found = by_bucket(
+            [*self._tables.pruned.where(wanted, _by_end), *self._tables.intervals.where(wanted, _by_end)], step_seconds
+        )
+        return sorted((it if details else _without_details(it) for it in found.values()), key=_by_end)
 
     def last_end(self, server: ServerName) -> datetime | None:
         return max((it.end for it in self._tables.intervals.rows.values() if it.server == server), default=None)
@@ -696,8 +719,14 @@ class MemoryStore:
         tables = [TableSize(name=it.name, rows=len(it.rows), bytes=None) for it in self.tables.each()]
         return Sizes(total_bytes=0, tables=tuple(sorted(tables, key=lambda it: (-it.rows, it.name))))
 
+    def roll_up(self, now: datetime) -> int:
+        return 0
+
     def prune(self, now: datetime, keep: Retention) -> dict[str, int]:
+        cut = now - timedelta(hours=keep.raw_hours)
         with self.write():
+            for interval in self.tables.intervals.where(lambda it: it.end < cut):
+                self.tables.pruned.put(interval)
             deleted = {table.name: table.remove(kept) for table, kept in _kept(self.tables, now, keep)}
         return {name: rows for name, rows in deleted.items() if rows}
 
@@ -718,7 +747,9 @@ def _kept(tables: Tables, now: datetime, keep: Retention) -> Iterator[tuple[Tabl
     yield tables.intervals, lambda it: it.end >= raw
     ended = {it.id for it in tables.lives.rows.values() if it.ended is not None and it.ended < ago(days=1)}
     yield tables.heads, lambda it: it.life not in ended
+    yield tables.pruned, lambda it: it.end >= ago(days=keep.hours_days)
     measured = {it.life for it in tables.intervals.rows.values() if it.end >= raw}
+    measured |= {it.life for it in tables.pruned.rows.values() if it.end >= ago(days=keep.hours_days)}
     yield tables.lives, lambda it: it.id in measured or not_before(it.ended, history)
     yield tables.readings, lambda it: it.reading.scraped_at >= raw
     newest = {it.group: it.made_at for it in tables.decisions.where(lambda it: True, _by_made_at)}
@@ -748,6 +779,12 @@ def _kept(tables: Tables, now: datetime, keep: Retention) -> Iterator[tuple[Tabl
     yield tables.deliveries, lambda it: it.notice in known
 
 
+def _in_span(
+    servers: Sequence[ServerName] | None, since: datetime, until: datetime
+) -> Callable[[Interval], bool]:
+    return lambda it: since < it.end <= until and (servers is None or it.server in servers)
+
+
 def _without_details(interval: Interval) -> Interval:
     speculation, traffic, latency = interval.speculation, interval.traffic, interval.latency
     return replace(
@@ -770,6 +807,10 @@ def _of(notice: Notice) -> Callable[[Delivery], bool]:
 def _sum(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def _by_end(interval: Interval) -> Any:
+    return interval.end, interval.server, interval.life
 
 
 def _by_first_seen(life: Life) -> Any:

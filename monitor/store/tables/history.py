@@ -49,22 +49,10 @@ class HeadRow(Record):
     counts: Mapped[Counts] = mapped_column(Nested(Counts))
 
 
-class IntervalRow(Base):
-    """The numbers of one interval. The seconds of a family are null where the pages do not have the family.
+class IntervalColumns:
+    """The numbers of an interval. The seconds of a family are null where the pages do not have the family."""
 
-    The key begins with the server, by which a distributed PostgreSQL spreads it, and holds the end, by which it can be
-    partitioned. A life belongs to one server (the foreign key sees to it), so the key is unique by (life, end).
-    """
-
-    __tablename__ = "intervals"
-    __table_args__ = (
-        ForeignKeyConstraint(["server", "life"], ["lives.server", "lives.id"]),
-        {"sqlite_with_rowid": False},
-    )
-
-    server: Mapped[ServerName] = mapped_column(primary_key=True)
-    life: Mapped[LifeId] = mapped_column(primary_key=True)
-    end: Mapped[datetime] = mapped_column("end_at", primary_key=True)
+    end: Mapped[datetime] = mapped_column("end_at")
     start: Mapped[datetime] = mapped_column("start_at")
     elapsed_seconds: Mapped[float]
 
@@ -98,6 +86,24 @@ class IntervalRow(Base):
     partial: Mapped[bool]
 
 
+class IntervalRow(IntervalColumns, Base):
+    """One interval as it was scraped.
+
+    The key begins with the server, by which a distributed PostgreSQL spreads it, and holds the end, by which it can be
+    partitioned. A life belongs to one server (the foreign key sees to it), so the key is unique by (life, end).
+    """
+
+    __tablename__ = "intervals"
+    __table_args__ = (
+        ForeignKeyConstraint(["server", "life"], ["lives.server", "lives.id"]),
+        {"sqlite_with_rowid": False},
+    )
+
+    server: Mapped[ServerName] = mapped_column(primary_key=True, sort_order=-3)
+    life: Mapped[LifeId] = mapped_column(primary_key=True, sort_order=-2)
+    end: Mapped[datetime] = mapped_column("end_at", primary_key=True, sort_order=-1)
+
+
 class IntervalDetailRow(Base):
     """Arrays, maps and histograms of one interval (see `monitor/store/packing.py`); no row where it has none.
 
@@ -111,6 +117,36 @@ class IntervalDetailRow(Base):
     life: Mapped[LifeId] = mapped_column(primary_key=True)
     end: Mapped[datetime] = mapped_column("end_at", primary_key=True)
     body: Mapped[str]
+
+
+class RollupRow(IntervalColumns, Base):
+    """The intervals of one life that end in one bucket of `step` seconds, added up; `bucket` is its end.
+
+    Those with flags, gaps and partial ones are rows of their own (`kind`), so that they do not spoil the others.
+    """
+
+    __tablename__ = "rollups"
+    __table_args__ = (
+        ForeignKeyConstraint(["server", "life"], ["lives.server", "lives.id"]),
+        {"sqlite_with_rowid": False},
+    )
+
+    step: Mapped[int] = mapped_column(primary_key=True, sort_order=-5)
+    server: Mapped[ServerName] = mapped_column(primary_key=True, sort_order=-4)
+    life: Mapped[LifeId] = mapped_column(primary_key=True, sort_order=-3)
+    bucket: Mapped[datetime] = mapped_column(primary_key=True, sort_order=-2)
+    kind: Mapped[str] = mapped_column(primary_key=True, sort_order=-1)
+    body: Mapped[str | None] = mapped_column(sort_order=1)
+
+
+class RollupProgressRow(Base):
+    """Up to which end the intervals of a server are in its rollups of `step` seconds."""
+
+    __tablename__ = "rollup_progress"
+
+    server: Mapped[ServerName] = mapped_column(primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True)
+    until: Mapped[datetime] = mapped_column("until_at")
 
 
 class HistogramEdgesRow(Base):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 
 import pytest
@@ -72,17 +72,16 @@ def test_open_lives_stay_and_ended_ones_go_with_their_heads(store: Store) -> Non
         assert [unit.lives.get(each.id) for each in (open_, over, fresh)] == [open_, None, fresh]
 
 
-def test_an_ended_life_stays_while_its_intervals_do(store: Store) -> None:
-    keep = replace(KEEP, history_days=1, raw_hours=240)
+def test_an_ended_life_stays_while_its_intervals_or_rollups_do(store: Store) -> None:
+    keep = replace(KEEP, history_days=1, raw_hours=240, five_minutes_days=1, hours_days=20)
     with store.write() as unit:
         unit.lives.add(life(ended=at(15)))
         unit.intervals.add([interval(life(), 15)])
-    store.prune(at(5 * DAY), keep)
-    with store.read() as unit:
-        assert unit.lives.get(life().id) is not None
-    store.prune(at(11 * DAY), keep)
-    with store.read() as unit:
-        assert unit.lives.get(life().id) is None
+    for day, stays in ((5, True), (11, True), (22, False)):
+        store.prune(at(day * DAY), keep)
+        with store.read() as unit:
+            assert (unit.lives.get(life().id) is not None) is stays
+    assert store.prune(at(23 * DAY), keep) == {}
 
 
 def test_readings_of_servers_that_are_gone_go(store: Store) -> None:
@@ -177,7 +176,7 @@ def test_an_empty_store_has_nothing_to_prune(store: Store) -> None:
     assert store.prune(at(timedelta(days=999).total_seconds()), Retention()) == {}
 
 
-@pytest.mark.parametrize("name", ["raw_hours", "history_days", "keep_decisions_days", "notices_days", "evidence_days"])
+@pytest.mark.parametrize("name", [field.name for field in fields(Retention)])
 def test_a_retention_of_nothing_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         Retention(**{name: 0.0})

@@ -1,0 +1,51 @@
+"""Intervals added up by buckets of equal length: what a rollup holds. It owns no table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from monitor.intervals.adding import over_time
+from monitor.model.interval import Interval
+from monitor.model.life import LifeId
+
+#: Lengths of buckets that are kept (seconds), each a multiple of the one before: five minutes is the default window of
+#: signals, an hour is what a year can be drawn from.
+STEPS = (300, 3600)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: Which bucket an interval lies in: its life, the bucket's end, and what sets it apart there.
+Bucket = tuple[LifeId, datetime, str]
+
+
+def bucket_end(end: datetime, step: int) -> datetime:
+    """End of the bucket (end - step, end] that holds the moment; buckets are counted from 1970 in UTC."""
+    length = timedelta(seconds=step)
+    return _EPOCH - (_EPOCH - end) // length * length
+
+
+def complete_until(end: datetime, step: int) -> datetime:
+    """The newest end of a bucket that is at or before the moment."""
+    length = timedelta(seconds=step)
+    return _EPOCH + (end - _EPOCH) // length * length
+
+
+def by_bucket(intervals: Iterable[Interval], step: int) -> dict[Bucket, Interval]:
+    """Intervals of each life and bucket as one.
+
+    Those with flags and partial ones are added apart from the others, since they are left out of some signals and would
+    take the whole bucket with them. A gap no longer than the bucket is none in it: a rate over the bucket holds.
+    """
+    parts: dict[Bucket, list[Interval]] = {}
+    for interval in intervals:
+        is_gap = interval.is_gap and interval.elapsed_seconds > step
+        part = interval if is_gap is interval.is_gap else replace(interval, is_gap=is_gap)
+        parts.setdefault((part.life, bucket_end(part.end, step), _kind(part)), []).append(part)
+    return {bucket: over_time(found) for bucket, found in parts.items()}
+
+
+def _kind(interval: Interval) -> str:
+    words = [*sorted(interval.flags), *(["gap"] if interval.is_gap else []), *(["partial"] if interval.partial else [])]
+    return " ".join(words)
