@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from monitor.model.alert import Alert, Severity
-from monitor.model.decision import Action, Decision
+from monitor.model.decision import Action, Decision, DecisionState
 from monitor.model.interval import Interval
 from monitor.model.life import Life
 from monitor.model.rollout import Change
@@ -55,6 +55,8 @@ FIGURES = (
     "num_drafts",
     "finished_requests",
 )
+#: States of a decision that a person may still act on.
+_OPEN = (DecisionState.STANDING, DecisionState.RECOMMENDED, DecisionState.AWAITING_APPROVAL)
 _FAMILIES = (Family.ACCEPTANCE, Family.STEPS, Family.LOAD, Family.LATENCY)
 
 
@@ -213,7 +215,7 @@ def _advice(decision: Decision) -> AdviceReport:
         decision=decision.id,
         words=words,
         sentence=decision.sentence,
-        changes_setting=decision.changes_setting,
+        is_open=decision.changes_setting and decision.state in _OPEN,
         gain=decision.gain,
         gain_low=decision.gain_low,
         gain_high=decision.gain_high,
@@ -245,7 +247,7 @@ def _todo(groups: Sequence[GroupReport]) -> tuple[Todo, ...]:
     items = []
     for group in groups:
         advice, speed = group.advice, group.generation_tokens_per_second
-        if advice is not None and advice.changes_setting:
+        if advice is not None and advice.is_open and not (advice.gain is not None and advice.gain <= 0):
             worth = advice.gain * speed if advice.gain is not None and speed is not None else None
             items.append(Todo(f"{group.name}: {advice.words}. {advice.sentence}", advice.command, worth))
         open_alerts = sorted({a.name for a in group.alerts if a.resolved_at is None and a.severity != Severity.INFO})

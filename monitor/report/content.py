@@ -60,7 +60,8 @@ class AdviceReport:
     decision: str
     words: str
     sentence: str
-    changes_setting: bool
+    #: Whether it asks for a change that nobody has made, declined or begun.
+    is_open: bool
     gain: float | None = None
     gain_low: float | None = None
     gain_high: float | None = None

@@ -11,7 +11,15 @@ import pytest
 
 from monitor.model.alert import Alert, AlertState, fingerprint
 from monitor.model.counts import SpeculationCounts, TrafficCounts
-from monitor.model.decision import Action, Decision, DecisionId, Precondition, Reason, ThresholdAnswer
+from monitor.model.decision import (
+    Action,
+    Decision,
+    DecisionId,
+    DecisionState,
+    Precondition,
+    Reason,
+    ThresholdAnswer,
+)
 from monitor.model.interval import Interval
 from monitor.model.life import Life, LifeId, Setting, StartEvidence
 from monitor.model.rollout import Change, ChangeId, ChangeState, Measured, Outcome, RolloutId
@@ -108,6 +116,14 @@ def test_what_to_do_comes_first_with_its_worth_and_a_command() -> None:
     assert speed is not None and report.todo[0].worth == pytest.approx(0.2 * speed)
     assert "1 change: 1 kept, 0 undone" in report.headline
     assert "+18.0%" in report.headline
+
+
+@pytest.mark.parametrize(
+    "change", [{"gain": -0.1}, {"state": DecisionState.ACTED_ON}, {"state": DecisionState.REJECTED}], ids=str
+)
+def test_what_loses_or_is_settled_is_nothing_to_do(change: dict[str, object]) -> None:
+    settled = replace(decision(), **change)  # type: ignore[arg-type]
+    assert build(inputs(decisions={"chat": settled})).todo == ()
 
 
 def test_a_firing_alert_is_something_to_do() -> None:
