@@ -11,6 +11,7 @@ from typing import Protocol
 from monitor.actions.events import EventKind
 from monitor.actions.executor import Executor
 from monitor.actions.orders import Orders
+from monitor.cycle.standing import DAY
 from monitor.errors import ActionError
 from monitor.model.alert import Alert, AlertState
 from monitor.model.decision import Decision, DecisionState, Reason
@@ -109,7 +110,7 @@ class Actor:
             return f"going back: rollout {rollout.id} to {rollout.current.describe()}"
         decision = self._decision(command.subject)
         if command.kind is CommandKind.REJECT:
-            return self._decline(decision, command.author)
+            return self._decline(decision, command.author, now)
         rollout, _ = self._orders.begin(decision, command.author, now, by_operator=True)
         return f"started rollout {rollout.id}: {rollout.current.describe()} -> {rollout.proposed.describe()}"
 
@@ -122,11 +123,14 @@ class Actor:
             raise ActionError(f"decision {subject} is {decision.state.value}: look at the newest one", reason="stale")
         return decision
 
-    def _decline(self, decision: Decision, author: str) -> str:
+    def _decline(self, decision: Decision, author: str, now: datetime) -> str:
         if decision.state is DecisionState.ACTED_ON:
             raise ActionError(f"decision {decision.id} is being carried out: roll it back instead", reason="too_late")
+        declined = replace(
+            decision, state=DecisionState.REJECTED, note=f"declined by {author}", expires_at=now + DAY
+        )
         with self._store.write() as unit:
-            unit.decisions.update(replace(decision, state=DecisionState.REJECTED, note=f"declined by {author}"))
+            unit.decisions.update(declined)
         return f"declined: {decision.id} is not asked for again for a day"
 
     def _group_of(self, subject: str) -> GroupName:

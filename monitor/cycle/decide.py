@@ -35,6 +35,20 @@ FAULTS = frozenset(
 )
 
 
+#: Reasons that weigh tokens against their time: where the 70/50 rule says otherwise, that is why.
+WEIGHED = frozenset(
+    {
+        Reason.PREDICTED_GAIN,
+        Reason.PREDICTED_LOSS,
+        Reason.TRIPS_OPPOSITE_TRIGGER,
+        Reason.NO_CANDIDATE_CLEARS_BAR,
+        Reason.IDENTIFY_DRAFT_COST,
+        Reason.SPECULATION_DOES_NOT_PAY,
+        Reason.GAIN_BELOW_RESTART_COST,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What is known of one group at one moment. `given` None: its servers do not agree on one setting."""
@@ -99,8 +113,9 @@ def decide(question: Question) -> Decision:
 def _threshold(advice: TuneAdvice | None, answer: _Answer, setting: Setting) -> ThresholdAnswer | None:
     if advice is None:
         return None
-    said = advice.threshold
-    differ = why_they_differ(said, answer.tokens, setting.num_speculative_tokens)
+    said, now = advice.threshold, setting.num_speculative_tokens
+    differ = why_they_differ(said, now if answer.tokens is None else answer.tokens, now)
+    differ = differ if answer.reason in WEIGHED else ""
     words = f"{said.action.value}" + (f" to {said.num_speculative_tokens}" if said.action is not Action.KEEP else "")
     return ThresholdAnswer(said.action, said.num_speculative_tokens, f"{words}. {said.sentence} {differ}".strip())
 
@@ -144,8 +159,13 @@ def _of_firing(firing: TuneFiring, question: Question, given: TuneInput, advice:
         words = f"{held} Speculation is off here: a step from nothing is no setting."
         return _keep(firing, Reason.SPECULATION_OFF, words)
     low, high = given.limits.minimum, given.limits.maximum
-    outside = target != 0 and not low <= target <= high
-    if target == now or outside or (target <= 0 and not (given.limits.allow_off and change.kind is ChangeKind.OFF)):
+    if firing.guard is not None and change.kind is ChangeKind.STEP and now > 0 and target < low:
+        # Below the smallest setting lies off; the guard says whether that pays. The literal rule stays where it is.
+        target = 0
+    if target == 0 and now > 0 and not given.limits.allow_off and change.kind is ChangeKind.OFF:
+        return _keep(firing, Reason.AT_LIMIT, f"{held} Switching off is not allowed here (limits.allow_off).")
+    is_off = target == 0 and given.limits.allow_off and (change.kind is ChangeKind.OFF or firing.guard is not None)
+    if target == now or not (is_off or low <= target <= high):
         return _keep(firing, Reason.AT_LIMIT, f"{held} The limits {low} to {high} allow no such step from {now}.")
     action = Action.OFF if target == 0 else Action.RAISE if target > now else Action.LOWER
     if firing.guard is not None:

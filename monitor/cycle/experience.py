@@ -26,8 +26,6 @@ FALL = 8.0
 DECAY = 0.75
 #: Share of intervals with queued requests above which a server is saturated (tuning.md §4.4).
 SATURATED_SHARE = 0.10
-#: A move of load or length by this share lifts a rejection before its time (DESIGN §5).
-MOVED = 0.15
 
 _FAMILIES = (Family.ACCEPTANCE, Family.STEPS, Family.LOAD)
 _UNRELIABLE = frozenset({Flag.IDENTITIES_BROKEN, Flag.ACCEPTANCE_OUT_OF_RANGE, Flag.V0_COUNTERS_UNRELIABLE})
@@ -108,13 +106,8 @@ def rejected(rejections: Iterable[Rejection], window: SignalSet, method: str | N
     return frozenset(
         r.num_speculative_tokens
         for r in rejections
-        if r.until > now and (r.method in (None, method) or method is None)
-        and not (_moved(r.batch, batch) or _moved(r.acceptance_length, length))
+        if (r.method in (None, method) or method is None) and r.holds(now, batch=batch, acceptance_length=length)
     )
-
-
-def _moved(before: float | None, now: float | None) -> bool:
-    return before is not None and now is not None and before > 0 and abs(now / before - 1.0) > MOVED
 
 
 def tune_input(

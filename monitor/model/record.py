@@ -10,6 +10,9 @@ from enum import StrEnum
 from monitor.model.life import Setting
 from monitor.model.server import GroupName, ServerName
 
+#: A move of load or acceptance length by this share lifts a rejection before its time.
+MOVED = 0.15
+
 #: Scope of a pause that covers everything.
 EVERYTHING = "*"
 
@@ -72,6 +75,18 @@ class Rejection:
     #: Decode batch and acceptance length at that time: a 15 % move of either lifts it early.
     batch: float | None = None
     acceptance_length: float | None = None
+
+    def holds(self, now: datetime, *, batch: float | None, acceptance_length: float | None) -> bool:
+        """Whether its time is not over and neither load nor length has moved; what is unknown has not moved."""
+        return (
+            now < self.until
+            and not _has_moved(self.batch, batch)
+            and not _has_moved(self.acceptance_length, acceptance_length)
+        )
+
+
+def _has_moved(before: float | None, now: float | None) -> bool:
+    return before is not None and now is not None and before > 0 and abs(now / before - 1.0) > MOVED
 
 
 @dataclass(frozen=True, slots=True)

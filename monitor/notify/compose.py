@@ -105,8 +105,9 @@ _NEXT = {
     Mode.OBSERVE: "This group is only observed: nothing will be done.",
     Mode.RECOMMEND: "This group is in recommend mode: look with `acceptd plan {id}`, do it with `acceptd apply {id}`.",
     Mode.APPROVE: "Waiting for your approval: `acceptd apply {id}`.",
-    Mode.AUTO: "acceptd will do it now and measure whether it paid.",
+    Mode.AUTO: "acceptd does it as soon as limits and pauses allow, and measures whether it paid.",
 }
+_NEXT_WATCHED = "acceptd only watches these servers: to follow the advice, change their command line and restart them."
 
 
 def change_words(decision: Decision) -> str:
@@ -129,8 +130,10 @@ def gain_words(decision: Decision) -> str:
     return text
 
 
-def decision_notice(decision: Decision, mode: Mode, now: datetime, *, simulated: bool = False) -> Notice:
-    """The notice of a decision that would change a setting."""
+def decision_notice(
+    decision: Decision, mode: Mode, now: datetime, *, is_managed: bool = True, simulated: bool = False
+) -> Notice:
+    """The notice of a decision that would change a setting; `is_managed`: whether acceptd could carry it out."""
     lines = [decision.sentence]
     fields: list[tuple[str, str]] = [
         ("servers", ", ".join(decision.servers)),
@@ -141,7 +144,7 @@ def decision_notice(decision: Decision, mode: Mode, now: datetime, *, simulated:
     ]
     if decision.threshold is not None and decision.threshold.sentence:
         fields.append(("70/50 rule", decision.threshold.sentence))
-    lines.append(_NEXT[mode].format(id=decision.id))
+    lines.append(_NEXT[mode].format(id=decision.id) if is_managed else _NEXT_WATCHED)
     return Notice(
         id=_new_id(),
         kind=NoticeKind.RECOMMENDATION,
@@ -153,6 +156,17 @@ def decision_notice(decision: Decision, mode: Mode, now: datetime, *, simulated:
         fields=tuple(fields) + evidence_fields(decision.evidence, 10 - len(fields)),
         created_at=now,
         labels={"group": decision.group},
+        simulated=simulated,
+    )
+
+
+def refused_notice(decision: Decision, now: datetime, *, simulated: bool = False) -> Notice:
+    """That a decision will not be carried out by acceptd itself, and why, in the thread of its recommendation."""
+    why = decision.note.removeprefix("not done: ")
+    return rollout_notice(
+        thread=f"decision:{decision.id}", key=f"decision:{decision.id}:refused", group=decision.group, now=now,
+        title=f"{decision.group}: not done: {change_words(decision)}",
+        text=f"{why.removesuffix('.')}.\nIt rests for a day; `acceptd apply {decision.id}` asks again at once.",
         simulated=simulated,
     )
 

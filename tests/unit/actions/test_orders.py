@@ -11,9 +11,10 @@ from monitor.actions.plan import make_plan, plan_id
 from monitor.errors import ActionError
 from monitor.model.decision import Action, DecisionId, DecisionState, Reason
 from monitor.model.life import Life, LifeId, StartEvidence
+from monitor.model.record import Rejection
 from monitor.model.rollout import ChangeState, Outcome, RolloutState
 from monitor.model.server import GroupName, ServerName
-from tests.fakes.fake_world import LIMITS, WORSE, World, tokens
+from tests.fakes.fake_world import GROUP, LIMITS, WORSE, World, tokens
 
 
 def refusal(world: World, to: int, **more: object) -> str:
@@ -94,6 +95,16 @@ class TestBegin:
         world.begin(3)
         assert world.run()
         assert world.rollout().state is RolloutState.PROMOTED
+
+    def test_a_setting_that_lost_may_be_tried_once_the_load_has_moved(self) -> None:
+        world = World()
+        now = world.clock.now()
+        lost = Rejection(GROUP, 3, "ngram", now, now + timedelta(days=1), 1, "12 % less", batch=4.0)
+        with world.store.write() as unit:
+            unit.rejections.add(lost)
+        assert refusal(world, 3) == "rejected_before"
+        decision = replace(world.decision(3), evidence={"batch": 8.0})
+        world.orders.begin(decision, "test", now)
 
     def test_a_rollout_waits_for_those_of_other_groups(self) -> None:
         world = World()
