@@ -6,6 +6,7 @@ They only write a request; the daemon that owns the server acts, with all its ch
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from monitor.cli.output import console, interval, print_json, who
 from monitor.clock import SystemClock
 from monitor.config.running import is_running
 from monitor.errors import ConfigError, Problem
-from monitor.model.alert import Matcher, Silence, SilenceId
+from monitor.model.alert import AlertState, Matcher, Silence, SilenceId
 from monitor.model.record import EVERYTHING, Command, CommandKind, Pause, group_scope, server_scope
 from monitor.report.overview import decision_view
 
@@ -192,6 +193,30 @@ def silence(
         print_json({"id": made.id, "ends_at": made.ends_at.isoformat()})
     else:
         console.print(f"Silence {made.id} until {made.ends_at:%Y-%m-%d %H:%M} UTC", markup=False)
+
+
+def ack(
+    ctx: typer.Context,
+    subject: Annotated[str, typer.Argument(help="An alert's name, a server, a group, or a fingerprint.")],
+    as_json: Json = False,
+) -> None:
+    """Acknowledge firing alerts: someone is on it, so the page is not repeated every half hour."""
+    context: Context = ctx.obj
+    now = SystemClock().now()
+    with context.writing() as store, store.write() as unit:
+        found = [
+            alert
+            for alert in unit.alerts.since(now)
+            if alert.state is AlertState.FIRING
+            and subject in (alert.name, alert.fingerprint, alert.labels.get("server"), alert.labels.get("group"))
+        ]
+        unit.alerts.put([replace(alert, acknowledged_by=who()) for alert in found])
+    if as_json:
+        print_json([alert.fingerprint for alert in found])
+    elif found:
+        console.print(f"Acknowledged: {', '.join(sorted({alert.name for alert in found}))}", markup=False)
+    if not found:
+        raise Absent(f"no alert is firing that matches {subject!r}; see `acceptd alerts`")
 
 
 def _matcher(text: str) -> Matcher:

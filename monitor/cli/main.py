@@ -21,7 +21,7 @@ COMMANDS = {
     **dict.fromkeys(("run", "demo"), "running"),
     **dict.fromkeys(("init", "check"), "setting_up"),
     **dict.fromkeys(("status", "servers", "history", "why", "alerts", "evidence"), "looking"),
-    **dict.fromkeys(("plan", "apply", "reject", "rollback", "pause", "resume", "silence"), "acting"),
+    **dict.fromkeys(("plan", "apply", "reject", "rollback", "pause", "resume", "silence", "ack"), "acting"),
     "report": "reporting",
     "read": "reading",
     **dict.fromkeys(("tune", "launch"), "advising"),

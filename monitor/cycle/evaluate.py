@@ -7,14 +7,14 @@ nor a restart tells twice or forgets.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from monitor.cycle.facts import changes_of_last_day, daemon_facts, server_facts
+from monitor.cycle.facts import changes_of_last_day, daemon_facts, failed_restart, server_facts
 from monitor.cycle.history import History
 from monitor.cycle.prober import Prober
-from monitor.model.alert import Alert, AlertState
+from monitor.model.alert import Alert
 from monitor.model.life import LastReading
 from monitor.model.notice import NoticeKind
 from monitor.model.outcome import RuleOutcome, TuneFiring
@@ -190,7 +190,7 @@ class Evaluator:
         }
         facts = {
             name: server_facts(
-                name, seen.readings.get(name), self._history.newest_lives(name), seen.changes[name], self._prober
+                name, seen.readings.get(name), self._history.newest_lives(name), seen.changes[name], self._prober, now
             )
             for name in self._servers
         }
@@ -233,26 +233,31 @@ class Evaluator:
             changed = {(a.fingerprint, a.active_since): a for a in step.changed}
             for telling in tellings(step.alerts, muter, now, self._telling):
                 if telling.is_due:
-                    self._queue(unit, telling, now)
+                    self._queue(unit, telling, seen, now)
                     told += 1
                     changed.update({(a.fingerprint, a.active_since): a for a in telling.told(now)})
-            unit.alerts.put(changed.values())
+            unit.alerts.put(_with_acknowledgements(changed.values(), unit, now))
             unit.timers.put([timer for evaluation in tuned.values() for timer in evaluation.changed])
             for baseline in self._baselines(seen, found, now):
                 unit.baselines.put(baseline)
         return told
 
-    def _queue(self, unit: Unit, telling: Telling, now: datetime) -> None:
+    def _queue(self, unit: Unit, telling: Telling, seen: _Seen, now: datetime) -> None:
         notice = alerts_notice(
             _KINDS[telling.reason], key=telling.dedupe_key, thread=telling.incident, new=telling.new,
             still=telling.still, ended=telling.ended, edits=telling.edits, now=now, simulated=self._simulated,
-            extra={alert.fingerprint: self._probe_words(alert) for alert in telling.new},
+            extra={alert.fingerprint: self._found_beside(alert, seen, now) for alert in telling.new},
         )
         unit.outbox.queue(notice, self._receivers, now)
 
-    def _probe_words(self, alert: Alert) -> str:
-        result = self._prober.result(ServerName(alert.labels.get("server", "")))
-        if result is None or alert.state is not AlertState.FIRING or not result.failed:
+    def _found_beside(self, alert: Alert, seen: _Seen, now: datetime) -> str:
+        """What is known beside the rule's numbers: what a probe answered, how a restart failed."""
+        server = ServerName(alert.labels.get("server", ""))
+        if "restart_failed" in alert.evidence:
+            failed = failed_restart(list(seen.changes.get(server, ())), seen.readings.get(server), now)
+            return failed.sentence if failed is not None else ""
+        result = self._prober.result(server)
+        if result is None or not result.failed:
             return ""
         kept = f" Evidence kept: `acceptd evidence {result.evidence}`." if result.evidence else ""
         return f"Probe: {result.sentence}.{kept}"
@@ -277,6 +282,15 @@ class Evaluator:
                 if is_settled(new) and not is_settled(old):
                     log.info("baseline settled server=%s length=%.3f key=%s", name, new.acceptance_length, key)
         return learned
+
+
+def _with_acknowledgements(alerts: Iterable[Alert], unit: Unit, now: datetime) -> list[Alert]:
+    """Alerts to be stored, with what somebody acknowledged since this evaluation read them."""
+    stored = {(a.fingerprint, a.active_since): a.acknowledged_by for a in unit.alerts.since(now - timedelta(days=1))}
+    return [
+        replace(alert, acknowledged_by=alert.acknowledged_by or stored.get((alert.fingerprint, alert.active_since)))
+        for alert in alerts
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,11 @@ from monitor.store.api import Unit
 
 #: How long a delivery may wait before it counts as failing (seconds), as the fact's text says.
 _WAITING_SECONDS = 300.0
-#: How long a restart that failed is still a fact (seconds).
+#: How far back restarts are looked at (seconds).
 _RESTART_SECONDS = 86_400.0
+#: How long a failed restart stays a fact once the server serves again (seconds): below the time after which an
+#: unacknowledged page is repeated (`TellingPolicy.page_repeat_seconds`, half an hour).
+TOLD_SECONDS = 1200.0
 
 _FAILED = frozenset(
     {
@@ -26,12 +29,14 @@ _FAILED = frozenset(
         Outcome.WRONG_SETTING,
         Outcome.UNDO_FAILED,
         Outcome.SERVER_DIED,
+        Outcome.PUT_BACK_FAILED,
     }
 )
 
 
 def server_facts(
-    server: ServerName, last: LastReading | None, lives: tuple[Life, ...], changes: list[Change], prober: Prober
+    server: ServerName, last: LastReading | None, lives: tuple[Life, ...], changes: list[Change], prober: Prober,
+    now: datetime,
 ) -> dict[str, float | None]:
     """Facts of one server; `changes` are those that ended or moved in the last day, oldest first."""
     probe = prober.result(server)
@@ -42,7 +47,7 @@ def server_facts(
         "probe_failed": None if failed is None else float(failed),
         "health_ok": None if health is None else float(health),
         "scrape_unauthorized": None if last is None else float(_is_unauthorized(last)),
-        "restart_failed": float(_restart_failed(changes)),
+        "restart_failed": float(failed_restart(changes, last, now) is not None),
         "is_neural_draft": is_neural_draft(methods.pop()) if len(methods) == 1 else None,
     }
 
@@ -51,15 +56,20 @@ def _is_unauthorized(last: LastReading) -> bool:
     return last.reading.reason.startswith(("HTTP 401", "HTTP 403"))
 
 
-def _restart_failed(changes: list[Change]) -> bool:
-    """Whether the newest restart did not end as meant; one under way says nothing yet."""
+def failed_restart(changes: list[Change], last: LastReading | None, now: datetime) -> Change | None:
+    """The newest restart, where it did not end as meant; None where it did, or none is known.
+
+    A server that serves again on its former setting needs nobody any more: after `TOLD_SECONDS` it is no fact, so that
+    the page is told once and not repeated all day.
+    """
     ended = [c for c in changes if c.state.is_final and c.started_at is not None]
-    if not ended:
-        return False
+    if not ended or ended[-1].state is ChangeState.PROMOTED or ended[-1].outcome not in _FAILED:
+        return None
     newest = ended[-1]
-    if newest.state is ChangeState.PROMOTED or newest.outcome is None:
-        return False
-    return newest.outcome in _FAILED
+    serves = last is not None and bool(last.reading.engines)
+    if serves and (now - newest.entered_at).total_seconds() > TOLD_SECONDS:
+        return None
+    return newest
 
 
 def daemon_facts(unit: Unit, now: datetime) -> dict[str, float | None]:

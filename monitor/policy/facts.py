@@ -17,8 +17,9 @@ FACTS: Mapping[str, str] = {
     "health_ok": "1 when `/health` last said 200, 0 when it did not; none where it was not asked since the last scrape "
                  "that failed, or answered 401 or 403.",
     "scrape_unauthorized": "1 when the newest scrape was answered 401 or 403, else 0.",
-    "restart_failed": "1 while the newest restart by acceptd did not end as meant: the server did not come back, or "
-                      "came back on its former setting; 0 after a later one that did, or none in 24 h.",
+    "restart_failed": "1 after a restart by acceptd that did not end as meant: the server did not come back, or came "
+                      "back on its former setting (then for 20 minutes, so that it is told once); 0 after a later one "
+                      "that did, or none in 24 h.",
     "is_neural_draft": "1 where a model drafts (EAGLE, MTP, draft model and the like), 0 where text is looked up "
                        "(n-gram, suffix); none where the method is not known.",
     "deliveries_failed": "Messages that a receiver refused for good, or that wait for longer than 5 minutes "
