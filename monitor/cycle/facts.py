@@ -57,17 +57,20 @@ def _is_unauthorized(last: LastReading) -> bool:
 
 
 def failed_restart(changes: list[Change], last: LastReading | None, now: datetime) -> Change | None:
-    """The newest restart, where it did not end as meant; None where it did, or none is known.
+    """The newest restart, where it did not end as meant or is being undone for that; None where it did, or without one.
 
     A server that serves again on its former setting needs nobody any more: after `TOLD_SECONDS` it is no fact, so that
-    the page is told once and not repeated all day.
+    the page is told once and not repeated all day. One that nothing is sent to still needs someone.
     """
-    ended = [c for c in changes if c.state.is_final and c.started_at is not None]
-    if not ended or ended[-1].state is ChangeState.PROMOTED or ended[-1].outcome not in _FAILED:
+    begun = [
+        c for c in changes
+        if (c.state.is_final or c.state is ChangeState.UNDOING) and (c.stop_asked_at or c.started_at) is not None
+    ]
+    if not begun or begun[-1].state is ChangeState.PROMOTED or begun[-1].outcome not in _FAILED:
         return None
-    newest = ended[-1]
-    serves = last is not None and bool(last.reading.engines)
-    if serves and (now - newest.entered_at).total_seconds() > TOLD_SECONDS:
+    newest = begun[-1]
+    serves = last is not None and bool(last.reading.engines) and not newest.traffic_held
+    if newest.state.is_final and serves and (now - newest.entered_at).total_seconds() > TOLD_SECONDS:
         return None
     return newest
 

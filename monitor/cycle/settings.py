@@ -17,6 +17,9 @@ from monitor.targets.local import LocalServer
 
 log = logging.getLogger(__name__)
 
+#: Pages of one life on which a server that has not told its version is asked for it.
+_ASKED = 3
+
 
 @dataclass(frozen=True, slots=True)
 class KnownSetting:
@@ -35,6 +38,7 @@ class _Entry:
     known: KnownSetting | None = None
     version: str | None = None
     restarted: bool = False
+    asked: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -83,7 +87,10 @@ class SettingFinder:
         entry = self._entry(server.name)
         with entry.lock:
             if entry.known is None or entry.key != key:
-                entry.known, entry.key = self._find(server, entry), key
+                entry.asked = 0
+            if entry.asked == 0 or (entry.known is not None and entry.known.engine_version is None):
+                if entry.asked < _ASKED:
+                    entry.known, entry.key, entry.asked = self._find(server, entry), key, entry.asked + 1
             return entry.known
 
     def _entry(self, server: ServerName) -> _Entry:
