@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, Select, or_, select
 
 from monitor.model.life import Head, LastReading, Life, LifeId
 from monitor.model.reading import Reading
 from monitor.model.server import ServerName
 from monitor.store.records import Records
 from monitor.store.tables.history import HeadRow, LifeRow, ReadingRow
+
+#: A life's ends are asked with so much slack, since they may come from the clock of another machine.
+_SLACK = timedelta(days=1)
 
 
 class SqlLives:
@@ -43,6 +48,17 @@ class SqlLives:
         if server is not None:
             where.append(LifeRow.server == server)
         return self._rows.many(*where, order=(LifeRow.first_seen, LifeRow.id))
+
+
+def lives_between(servers: Sequence[ServerName] | None, since: datetime, until: datetime) -> Select[Any]:
+    """Server and id of the lives that may have intervals ending in (since, until].
+
+    Their intervals are read through them, since each life is one range of the key.
+    """
+    statement = select(LifeRow.server, LifeRow.id).where(
+        or_(LifeRow.ended.is_(None), LifeRow.ended > since - _SLACK), LifeRow.first_seen <= until + _SLACK
+    )
+    return statement if servers is None else statement.where(LifeRow.server.in_(servers))
 
 
 class SqlHeads:

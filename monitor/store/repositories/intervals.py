@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, and_, func, or_, select
+from sqlalchemy import Connection, Select, Table, and_, func, select, tuple_
 
 from monitor.errors import StoreError
 from monitor.model.interval import Interval
@@ -18,6 +18,7 @@ from monitor.store.edges import UnitEdges
 from monitor.store.interval_rows import COLUMNS, to_interval, to_row
 from monitor.store.packing import pack
 from monitor.store.records import new_rows
+from monitor.store.repositories.history import lives_between
 from monitor.store.repositories.rollups import SqlRollups
 from monitor.store.tables.history import IntervalDetailRow, IntervalRow, LifeRow
 
@@ -30,8 +31,6 @@ _INSERT_NEW = {
     dialect: new_rows(dialect, _ROW).on_conflict_do_nothing().returning(*_KEY)
     for dialect in ("sqlite", "postgresql")
 }
-#: A life's ends are asked with so much slack, since they may come from the clock of another machine.
-_SLACK = timedelta(days=1)
 
 
 class SqlIntervals:
@@ -81,13 +80,10 @@ class SqlIntervals:
     ) -> list[Interval]:
         """Intervals whose end lies in (since, until], by end; the first `limit` of them."""
         statement = (_WITH_DETAILS if details else _WITHOUT_DETAILS).where(
+            tuple_(IntervalRow.server, IntervalRow.life).in_(lives_between(servers, since, until)),
             IntervalRow.end > since,
             IntervalRow.end <= until,
-            or_(LifeRow.ended.is_(None), LifeRow.ended > since - _SLACK),
-            LifeRow.first_seen <= until + _SLACK,
         )
-        if servers is not None:
-            statement = statement.where(LifeRow.server.in_(servers))
         rows = self._connection.execute(statement.limit(limit))
         return [to_interval(row, self._edges) for row in rows]
 
@@ -114,8 +110,8 @@ class SqlIntervals:
 
     def _servers(self, since: datetime, until: datetime) -> list[ServerName]:
         """Servers that may have intervals then."""
-        alive = (or_(LifeRow.ended.is_(None), LifeRow.ended > since - _SLACK), LifeRow.first_seen <= until + _SLACK)
-        return list(self._connection.execute(select(LifeRow.server).where(*alive).distinct()).scalars())
+        lives = lives_between(None, since, until).subquery()
+        return list(self._connection.execute(select(lives.c.server).distinct()).scalars())
 
     def last_end(self, server: ServerName) -> datetime | None:
         """End of the newest interval of `server`."""
@@ -140,9 +136,7 @@ class SqlIntervals:
 
 
 def _reading(details: bool) -> Select[Any]:
-    """Selects the numbers of intervals through their lives, each of which is one range of the key."""
     statement = select(*(_ROW.c[name] for name in COLUMNS), *((_SIDE.c.body,) if details else ()))
-    statement = statement.join(LifeRow, and_(LifeRow.server == IntervalRow.server, LifeRow.id == IntervalRow.life))
     if details:
         same = and_(*(_SIDE.c[column.name] == column for column in _KEY))
         statement = statement.join(_SIDE, same, isouter=True)

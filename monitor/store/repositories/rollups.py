@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Compiled, Connection, Dialect, Select, Table, and_, or_, select, update
+from sqlalchemy import Compiled, Connection, Dialect, Select, Table, and_, select, tuple_, update
 
 from monitor.model.interval import Interval
 from monitor.model.server import ServerName
@@ -15,12 +15,11 @@ from monitor.store.edges import UnitEdges
 from monitor.store.interval_rows import COLUMNS, to_interval, to_row
 from monitor.store.packing import pack
 from monitor.store.records import new_rows
-from monitor.store.tables.history import LifeRow, RollupProgressRow, RollupRow
+from monitor.store.repositories.history import lives_between
+from monitor.store.tables.history import RollupProgressRow, RollupRow
 
 _ROW: Table = RollupRow.metadata.tables[RollupRow.__tablename__]
 _PUT: dict[str, Compiled] = {}
-#: As in `intervals.py`: a life's ends are asked with so much slack.
-_SLACK = timedelta(days=1)
 
 
 class SqlRollups:
@@ -47,15 +46,12 @@ class SqlRollups:
         """Rows whose last interval ended in (since, until], by end."""
         statement = (_WITH_DETAILS if details else _WITHOUT_DETAILS).where(
             RollupRow.step == step,
+            tuple_(RollupRow.server, RollupRow.life).in_(lives_between(servers, since, until)),
             RollupRow.bucket > since,
             RollupRow.bucket < until + timedelta(seconds=step),
             RollupRow.end > since,
             RollupRow.end <= until,
-            or_(LifeRow.ended.is_(None), LifeRow.ended > since - _SLACK),
-            LifeRow.first_seen <= until + _SLACK,
         )
-        if servers is not None:
-            statement = statement.where(LifeRow.server.in_(servers))
         return [to_interval(row, self._edges) for row in self._connection.execute(statement)]
 
     def progress(self, step: int) -> dict[ServerName, datetime]:
@@ -103,14 +99,13 @@ def _put(dialect: Dialect) -> Compiled:
 
 def _reading(details: bool) -> Select[Any]:
     columns = [_ROW.c[name] for name in (*COLUMNS, *(("body",) if details else ()))]
-    statement = select(*columns).join(LifeRow, and_(LifeRow.server == _ROW.c.server, LifeRow.id == _ROW.c.life))
     # What lies beyond is being rolled up again, and read from the intervals until then.
     reached = and_(
         RollupProgressRow.server == _ROW.c.server,
         RollupProgressRow.step == _ROW.c.step,
         RollupProgressRow.until >= _ROW.c.bucket,
     )
-    statement = statement.join(RollupProgressRow, reached)
+    statement = select(*columns).join(RollupProgressRow, reached)
     return statement.order_by(_ROW.c.end_at, _ROW.c.server, _ROW.c.life, _ROW.c.kind)
 
 

@@ -8,12 +8,13 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from monitor.errors import StoreError
 from monitor.model.record import Evidence, Restart
@@ -21,6 +22,7 @@ from monitor.store import Store, StoreBusy, open_readonly, open_store
 from monitor.store.schema import Schema
 from monitor.store.sql import SqlStore
 from monitor.store.sqlite import SqliteDatabase
+from monitor.store.unit import SqlUnit
 from tests.integration.store.as_reader import as_reader
 from tests.integration.store.values import T0, A, at, head, interval, life
 from tests.integration.store.writer import DRAFTS
@@ -162,6 +164,46 @@ class TestConnections:
         with fresh.read() as unit:
             assert unit.intervals.between([A], T0, at(15)) == [interval(life(), 15)]
         fresh.close()
+
+
+class TestPlans:
+    """A window of minutes must not read the history of weeks: each life is one range of the key, by its end."""
+
+    @pytest.mark.parametrize("servers", [None, [A], [A, A + "2"]])
+    @pytest.mark.parametrize("details", [True, False])
+    def test_windows_are_read_by_the_whole_key(self, local: SqlStore, servers: list[str] | None, details: bool) -> None:
+        with local.read() as unit:
+            plans = self.plans(
+                unit,
+                lambda: unit.intervals.between(servers, T0, at(300), details=details),  # type: ignore[arg-type]
+                lambda: unit.intervals.between_coarse(servers, T0, at(300), 300),  # type: ignore[arg-type]
+            )
+        assert "SEARCH intervals USING PRIMARY KEY (server=? AND life=? AND end_at>? AND end_at<?)" in plans
+        assert "SEARCH rollups USING PRIMARY KEY (step=? AND server=? AND life=? AND bucket>? AND bucket<?)" in plans
+        assert not [line for line in plans if line.startswith(("SCAN intervals", "SCAN rollups", "SCAN interval_d"))]
+
+    def test_the_newest_end_is_one_step_into_the_key(self, local: SqlStore) -> None:
+        with local.read() as unit:
+            plans = self.plans(unit, lambda: unit.intervals.last_end(A), lambda: unit.intervals.totals(life().id))
+        assert plans.count("SEARCH intervals USING PRIMARY KEY (server=? AND life=?)") == 2
+        assert not [line for line in plans if line.startswith("SCAN")]
+
+    def plans(self, unit: SqlUnit, *questions: Callable[[], object]) -> list[str]:
+        asked: list[tuple[str, object]] = []
+
+        def note(connection: object, cursor: object, statement: str, parameters: object, *rest: object) -> None:
+            asked.append((statement, parameters))
+
+        event.listen(unit.connection, "before_cursor_execute", note)
+        for question in questions:
+            question()
+        event.remove(unit.connection, "before_cursor_execute", note)
+        explain = unit.connection.exec_driver_sql
+        return [
+            row[-1]
+            for statement, parameters in asked
+            for row in explain(f"EXPLAIN QUERY PLAN {statement}", parameters)  # type: ignore[arg-type]
+        ]
 
 
 class TestLocks:
