@@ -19,7 +19,7 @@ from monitor.cycle.planning import plan_parts, restart_seconds
 from monitor.cycle.standing import DAY, OPEN, answer_for, is_same, revivable
 from monitor.errors import ActionError
 from monitor.model.alert import AlertState
-from monitor.model.decision import Decision, DecisionId, DecisionState
+from monitor.model.decision import Action, Decision, DecisionId, DecisionState
 from monitor.model.life import LifeId, Setting
 from monitor.model.record import Evidence, Rejection
 from monitor.model.server import Group, Mode, ServerName
@@ -184,7 +184,7 @@ class Decider:
         now = new.made_at
         if self._mode(group, standing) is Mode.AUTO and standing.changes_setting and standing.expires_at > now:
             self._try(standing, now)
-        elif now - standing.made_at >= _RENEWED_AFTER:
+        elif now - standing.made_at >= _RENEWED_AFTER or _says_more(standing, new):
             renewed = replace(new, id=standing.id, state=standing.state, note=standing.note)
             with self._store.write() as unit:
                 unit.decisions.update(renewed)
@@ -226,6 +226,11 @@ class Decider:
 
 #: Refusals that time lifts by itself: the decision stays and is tried again.
 _PATIENT = frozenset({"cooldown", "changes_per_day", "paused", "busy", "active_rollout", "not_coordinator", "budget"})
+
+
+def _says_more(standing: Decision, new: Decision) -> bool:
+    """Whether a conclusion to keep has newer numbers in its sentence: people read them as those of now."""
+    return new.action is Action.KEEP and new.sentence != standing.sentence
 
 
 def _fell(seen: Evaluated, group: Group) -> bool:
