@@ -22,11 +22,13 @@ Vector = NDArray[np.float64]
 
 #: Prior medians relative to t0 and standard deviations of their logarithms: overhead, per pass, per verified token.
 #: Passes: published EAGLE sweeps give 0.105-0.166, MTP about 0.06; verify: weight bytes over peak arithmetic of
-#: current GPUs is 0.3-0.6 % a token for dense models, more where experts must be loaded.
+#: current GPUs is 0.3-0.6 % a token for dense models, more where experts must be loaded. A draft model has the widest
+#: overhead: nearly nothing beside a large model on a GPU, as much as a step beside its like on a CPU (vLLM 0.32, k = 1:
+#: 2.3 steps), and no setting with drafts tells it from the step itself.
 PRIORS: Mapping[Drafting, tuple[tuple[float, float], tuple[float, float], tuple[float, float]]] = {
     Drafting.HEAD: ((0.15, 0.50), (0.11, 0.35), (0.0040, 0.6)),
     Drafting.LAYER: ((0.15, 0.50), (0.07, 0.45), (0.0040, 0.6)),
-    Drafting.MODEL: ((0.15, 0.60), (0.25, 0.60), (0.0040, 0.7)),
+    Drafting.MODEL: ((0.35, 0.90), (0.25, 0.60), (0.0040, 0.7)),
     Drafting.BLOCK: ((0.15, 0.50), (0.15, 0.50), (0.0040, 0.6)),
     Drafting.LOOKUP: ((0.17, 0.50), (0.004, 0.80), (0.0040, 0.6)),
 }

@@ -27,11 +27,13 @@ WORTH_GROWTH = 0.25
 MAX_STEP_UP = 2
 #: Lookup may go as far as twice the setting when the last conditional rate says that runs go on.
 LOOKUP_RUNS_ON = 0.7
-#: Above this setting, off must be predicted better than every setting by `OFF_MARGIN`: lengths at small settings are
-#: underestimated from afar, and a server that is off shows no acceptance any more.
+#: Above this setting, off must be predicted better by `OFF_MARGIN` than every setting that is worth trying: lengths at
+#: small settings are underestimated from afar, and a server that is off shows no acceptance any more.
 OFF_ONLY_FROM, OFF_MARGIN = 2, 0.02
-#: Predicted ratio below which a mere trial is not made, however much it might tell.
+#: Predicted gain below which a mere trial is not made, however much it might tell; lower for off while it was never
+#: seen: its step time alone tells what speculation costs as such, which no setting with drafts can.
 PROBE_FLOOR = -0.05
+OFF_PROBE_FLOOR = -0.30
 #: Setting that a server without speculation is probed with.
 PROBE_TOKENS = 1
 
@@ -88,7 +90,8 @@ def candidates(given: TuneInput, found: Mapping[int, Forecast], *, ignore_limits
             continue
         if not ignore_limits and not (limits.minimum <= tokens <= top if tokens else limits.allow_off):
             continue
-        if forecast.gain < PROBE_FLOOR:
+        never_off = tokens == 0 and not any(seen == 0 for seen in given.observed)
+        if forecast.gain < (OFF_PROBE_FLOOR if never_off else PROBE_FLOOR):
             continue
         if Fact.SATURATED in given.facts and now is not None and tokens > now:
             continue
@@ -96,15 +99,15 @@ def candidates(given: TuneInput, found: Mapping[int, Forecast], *, ignore_limits
     if is_wrong_pair(given):
         return [tokens for tokens in chosen if tokens == 0]
     if 0 in chosen and now is not None and now > OFF_ONLY_FROM:
-        rival = max((found[tokens].log_gain for tokens in chosen if tokens > 0), default=-math.inf)
-        if found[0].log_gain < rival + OFF_MARGIN:
+        rivals = [found[tokens].log_gain for tokens in chosen if tokens > 0 and worth(found[tokens], given) > 0]
+        if rivals and found[0].log_gain < max(rivals) + OFF_MARGIN:
             chosen.remove(0)
     return chosen
 
 
 def _move(given: TuneInput, found: Mapping[int, Forecast], best: int) -> TuneAdvice:
     now, forecast = given.num_speculative_tokens or 0, found[best]
-    if best == 0:
+    if best == 0 and forecast.gain > 0.0:
         action = Action.OFF
         reason = Reason.WRONG_PAIR if is_wrong_pair(given) else Reason.SPECULATION_DOES_NOT_PAY
     elif forecast.gain <= 0.0:
