@@ -35,8 +35,9 @@ log = logging.getLogger(__name__)
 #: A standing conclusion is renewed with the newest numbers after so long.
 _RENEWED_AFTER = timedelta(hours=1)
 
-#: Alerts that say acceptance collapsed at an unchanged setting: a fault, which no setting cures.
-_COLLAPSED = frozenset({"AcceptanceCliff", "DraftBroken"})
+#: Alerts that say acceptance fell from what it was at an unchanged setting: a fault, which no setting cures. A draft that
+#: never fitted is another matter: there restarting changes nothing.
+_COLLAPSED = frozenset({"AcceptanceCliff"})
 
 _STATES = {
     Mode.OBSERVE: DecisionState.STANDING,
