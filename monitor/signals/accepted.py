@@ -87,25 +87,31 @@ def survival_of(counts_accepted: Sequence[float], drafts: float, drafted: Sequen
     return tuple(rates)
 
 
-def add_accepted(intervals: Sequence[Interval], setting: Setting | None) -> Accepted | None:
-    """Speculation counts of `intervals` added up; None where no draft was made or nothing reliable was counted.
+def drafts_of(interval: Interval, setting: Setting | None) -> tuple[float, float] | None:
+    """Drafts and accepted tokens of one interval; None where it made no draft or may not be believed.
 
     Without a counter of drafts they are drafted tokens over the configured number (wrong where lengths vary).
     """
+    counts = interval.speculation
+    if counts is None or counts.num_accepted_tokens is None or not is_reliable(interval):
+        return None
+    drafts = counts.num_drafts
+    if drafts is None and counts.num_draft_tokens is not None:
+        tokens = setting.num_speculative_tokens if setting is not None else None
+        drafts = counts.num_draft_tokens / tokens if tokens else None
+    return (drafts, counts.num_accepted_tokens) if drafts is not None and drafts > 0 else None
+
+
+def add_accepted(intervals: Sequence[Interval], setting: Setting | None) -> Accepted | None:
+    """Speculation counts of `intervals` added up; None where no draft was made or nothing reliable was counted."""
     tokens = setting.num_speculative_tokens if setting is not None else None
     blocks: list[tuple[float, float]] = []
     kept = []
     for interval in intervals:
-        counts = interval.speculation
-        if counts is None or counts.num_accepted_tokens is None or not is_reliable(interval):
-            continue
-        drafts = counts.num_drafts
-        if drafts is None and counts.num_draft_tokens is not None and tokens:
-            drafts = counts.num_draft_tokens / tokens
-        if drafts is None or drafts <= 0:
-            continue
-        blocks.append((drafts, counts.num_accepted_tokens))
-        kept.append(counts)
+        block = drafts_of(interval, setting)
+        if block is not None and interval.speculation is not None:
+            blocks.append(block)
+            kept.append(interval.speculation)
     pooled = add_speculation(kept)
     if pooled is None or pooled.num_accepted_tokens is None:
         return None

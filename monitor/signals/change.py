@@ -14,7 +14,7 @@ from datetime import datetime
 from monitor.model.record import Baseline
 from monitor.model.signal import NoData
 from monitor.signals.acceptance import why_no_acceptance
-from monitor.signals.accepted import add_accepted
+from monitor.signals.accepted import drafts_of
 from monitor.signals.sheet import Sheet
 from monitor.signals.window import Pair, Window
 
@@ -64,20 +64,24 @@ def spread(values: Sequence[float], floor: float) -> float:
 def blocks_of(pairs: Sequence[Pair], seconds: float = BLOCK_SECONDS) -> list[Block]:
     """Pairs (by end) merged into blocks of at least `seconds`, blocks without drafts left out."""
     blocks: list[Block] = []
-    group: list[Pair] = []
-    for pair in pairs:
-        group.append(pair)
-        if (pair[1].end - group[0][1].start).total_seconds() >= seconds:
-            _close(group, blocks)
-            group = []
+    start: datetime | None = None
+    drafts = accepted = first = 0.0
+    has_positions = True
+    for life, interval in pairs:
+        start = start or interval.start
+        counts = drafts_of(interval, life.setting)
+        if counts is not None:
+            drafts += counts[0]
+            accepted += counts[1]
+            positions = interval.speculation.accepted_per_pos if interval.speculation else None
+            has_positions = has_positions and bool(positions)
+            first += positions[0] if positions else 0.0
+        if (interval.end - start).total_seconds() >= seconds:
+            if drafts > 0:
+                rate = min(1.0, first / drafts) if has_positions else None
+                blocks.append(Block(interval.end, drafts, 1.0 + accepted / drafts, rate))
+            start, drafts, accepted, first, has_positions = None, 0.0, 0.0, 0.0, True
     return blocks
-
-
-def _close(group: Sequence[Pair], blocks: list[Block]) -> None:
-    accepted = add_accepted([interval for _, interval in group], group[-1][0].setting)
-    if accepted is not None:
-        first = accepted.survival[0] if accepted.survival else None
-        blocks.append(Block(group[-1][1].end, accepted.num_drafts, accepted.length, first))
 
 
 def drop(values: Sequence[float], reference: float | None) -> float | None:
