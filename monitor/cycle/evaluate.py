@@ -46,6 +46,10 @@ _ROLLING = frozenset(
     {ChangeState.DRAINING, ChangeState.RESTARTING, ChangeState.WARMING, ChangeState.UNDOING}
 )
 
+#: A change that stands still for longer than its step may take mutes nothing any more: the time after its deadline,
+#: and the longest that a step without one (the rest between two starts) may last.
+_OVERDUE, _LONGEST_STEP = timedelta(minutes=10), timedelta(hours=2)
+
 _KINDS = {
     TellReason.FIRST: NoticeKind.ALERT_FIRING,
     TellReason.CHANGED: NoticeKind.ALERT_FIRING,
@@ -173,7 +177,7 @@ class Evaluator:
         return _Seen(
             readings=readings,
             changes=changes,
-            rolling={c.server for c in unit.changes.active() if c.state in _ROLLING},
+            rolling={c.server for c in unit.changes.active() if c.state in _ROLLING and not _is_overdue(c, now)},
             alerts=unit.alerts.all(resolved_since=now - timedelta(days=1)),
             timers={(timer.rule, timer.scope): timer for timer in unit.timers.all()},
             baselines=baselines,
@@ -282,6 +286,10 @@ class Evaluator:
                 if is_settled(new) and not is_settled(old):
                     log.info("baseline settled server=%s length=%.3f key=%s", name, new.acceptance_length, key)
         return learned
+
+
+def _is_overdue(change: Change, now: datetime) -> bool:
+    return now > (change.deadline or change.entered_at + _LONGEST_STEP) + _OVERDUE
 
 
 def _with_acknowledgements(alerts: Iterable[Alert], unit: Unit, now: datetime) -> list[Alert]:

@@ -418,14 +418,22 @@ class TestWhatItKnows:
         assert decision is not None and decision.reason is Reason.UNRELIABLE_COUNTERS
 
     @pytest.mark.parametrize("state", [AlertState.PENDING, AlertState.FIRING])
-    @pytest.mark.parametrize("name", ["AcceptanceCliff", "DraftBroken"])
-    def test_a_collapse_is_a_fault_and_no_setting(self, name: str, state: AlertState) -> None:
-        labels = {"alertname": name, "severity": "page", "server": "s1"}
+    def test_a_collapse_is_a_fault_and_no_setting_and_a_restart_is_only_proposed(self, state: AlertState) -> None:
+        labels = {"alertname": "AcceptanceCliff", "severity": "page", "server": "s1"}
         alert = Alert(fingerprint=fingerprint(labels), labels=labels, annotations={}, state=state, active_since=NOON)
         decision = Desk().run(firing(DOWN), alerts=(alert,))
         assert decision is not None
         assert (decision.action, decision.reason) == (Action.RESTART, Reason.BROKEN_DRAFT)
         assert decision.proposed == decision.current
+        assert decision.state is DecisionState.RECOMMENDED
+
+    def test_a_draft_that_never_fitted_has_not_fallen(self) -> None:
+        labels = {"alertname": "DraftBroken", "severity": "page", "server": "s1"}
+        alert = Alert(
+            fingerprint=fingerprint(labels), labels=labels, annotations={}, state=AlertState.FIRING, active_since=NOON
+        )
+        decision = Desk().run(RAISE, alerts=(alert,))
+        assert decision is not None and decision.action is not Action.RESTART
 
     def test_a_collapse_elsewhere_says_nothing_of_this_group(self) -> None:
         labels = {"alertname": "AcceptanceCliff", "severity": "page", "server": "other"}
