@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 #: A standing conclusion is renewed with the newest numbers after so long.
 _RENEWED_AFTER = timedelta(hours=1)
 
-#: Alerts that say acceptance fell from what it was at an unchanged setting: a fault, which no setting cures. A draft that
-#: never fitted is another matter: there restarting changes nothing.
+#: Alerts that say acceptance fell from what it was at an unchanged setting: a fault, which no setting cures. A draft
+#: that never fitted is another matter: there restarting changes nothing.
 _COLLAPSED = frozenset({"AcceptanceCliff"})
 
 _STATES = {
@@ -207,7 +207,13 @@ class Decider:
                     unit.outbox.queue(refused_notice(refused, now, simulated=self._simulated), self._receivers, now)
 
     def _mode(self, group: Group, decision: Decision) -> Mode:
-        """How far acceptd may go with this decision: servers without a driver can only be spoken of."""
+        """How far acceptd may go with this decision: servers without a driver can only be spoken of.
+
+        Restarting to cure a fault is proposed to a person: what broke acceptance may break it again, and nobody but a
+        person can tell a cure from a loop.
+        """
+        if decision.action is Action.RESTART and group.mode is Mode.AUTO:
+            return Mode.RECOMMEND
         is_bounded = group.mode in (Mode.APPROVE, Mode.AUTO) and not self._is_managed(decision)
         return Mode.RECOMMEND if is_bounded else group.mode
 

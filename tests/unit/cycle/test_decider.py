@@ -330,7 +330,7 @@ class TestAuto:
         desk.run(RAISE, at=61)
         assert len(desk.began) == 2
 
-    def test_a_restart_that_did_not_cure_is_not_repeated_for_a_day(self) -> None:
+    def test_a_restart_that_would_cure_a_fault_is_proposed_and_never_begun(self) -> None:
         desk = Desk(Mode.AUTO)
         labels = {"alertname": "AcceptanceCliff", "severity": "page", "server": "s1"}
         cliff = Alert(
@@ -338,10 +338,10 @@ class TestAuto:
         )
         made = desk.run(alerts=(cliff,))
         assert made is not None and made.action is Action.RESTART
-        for minute in range(30, 1440, 30):
-            desk.run(at=minute)
-            desk.run(at=minute + 1, alerts=(cliff,))
-        assert len(desk.began) == 1
+        for minute in range(1, 600, 30):
+            desk.run(at=minute, alerts=(cliff,))
+        assert desk.began == []
+        assert len(desk.told()) == 1
 
 
 class TestDeclined:
