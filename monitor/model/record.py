@@ -100,6 +100,24 @@ class RuleTimer:
     last_outcome: str
 
 
+#: Length of the buckets that checks are counted in (seconds): the shortest window of the burn-rate table.
+CHECKS_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """How many checks of a server that ended in the five minutes before `end` it answered, and how many it did not.
+
+    A check is a scrape, or a probe while the server looked stuck. What was missed while a change of ours had the server
+    down is not counted; neither is the time in which no daemon ran.
+    """
+
+    server: ServerName
+    end: datetime
+    answered: int
+    missed: int
+
+
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """What is normal for a server at one setting and engine version: medians over its healthy past."""

@@ -21,6 +21,7 @@ from monitor.model.notice import Delivery, Notice, NoticeId
 from monitor.model.record import (
     AuditEntry,
     Baseline,
+    Checks,
     Command,
     Evidence,
     LastGood,
@@ -87,7 +88,7 @@ class Retention:
 
     #: Intervals as they were scraped (hours). 35 days: the longest SLO period (30 days) and some days to look back.
     raw_hours: float = 840.0
-    #: Rollups over five minutes (days): a quarter of a year, to compare a month with the one before.
+    #: Rollups over five minutes, and checks (days): a quarter of a year, to compare a month with the one before.
     five_minutes_days: float = 100.0
     #: Rollups over an hour (days): a year and some weeks, to compare with the year before.
     hours_days: float = 400.0
@@ -183,6 +184,16 @@ class Intervals(Protocol):
 
     def totals(self, life: LifeId) -> LifeTotals:
         """Sums over the stored intervals of one life."""
+
+
+class ChecksRows(Protocol):
+    """Checks of servers, answered or not, counted in buckets of `CHECKS_SECONDS`."""
+
+    def add(self, checks: Iterable[Checks]) -> None:
+        """Add counts to what their buckets hold."""
+
+    def between(self, servers: Sequence[ServerName] | None, since: datetime, until: datetime) -> list[Checks]:
+        """Buckets whose end lies in (since, until], by end and server; of all servers where that is None."""
 
 
 class Readings(Protocol):
@@ -480,6 +491,9 @@ class Unit(Protocol):
     @property
     def intervals(self) -> Intervals:
         """Differences between heads."""
+    @property
+    def checks(self) -> ChecksRows:
+        """Checks, answered or not."""
     @property
     def readings(self) -> Readings:
         """Newest readings."""

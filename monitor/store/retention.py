@@ -21,6 +21,7 @@ from monitor.store.tables.acting import BaselineRow, DecisionRow, RejectionRow, 
 from monitor.store.tables.asking import CommandRow, PauseRow, SilenceRow
 from monitor.store.tables.base import Base
 from monitor.store.tables.history import (
+    ChecksRow,
     HeadRow,
     IntervalDetailRow,
     IntervalRow,
@@ -81,6 +82,7 @@ def _old(now: datetime, raw: datetime, keep: Retention) -> Iterator[Old]:
     added_up = exists().where(RollupRow.server == LifeRow.server, RollupRow.life == LifeRow.id)
     yield LifeRow, and_(LifeRow.ended < history, not_(measured), not_(added_up))
     yield ReadingRow, ReadingRow.scraped_at < raw
+    yield ChecksRow, ChecksRow.end < now - timedelta(days=keep.five_minutes_days)
     yield DecisionRow, _old_decisions(now - timedelta(days=keep.keep_decisions_days), history)
     yield RejectionRow, RejectionRow.until < history
     yield RestartRow, RestartRow.at < history

@@ -17,6 +17,7 @@ from monitor.store.repositories.acting import (
     SqlRollouts,
 )
 from monitor.store.repositories.asking import SqlCommands, SqlPauses, SqlSilences, SqlTimers
+from monitor.store.repositories.checks import SqlChecks
 from monitor.store.repositories.history import SqlHeads, SqlLives, SqlReadings
 from monitor.store.repositories.intervals import SqlIntervals
 from monitor.store.repositories.leases import SqlLeases
@@ -46,6 +47,11 @@ class SqlUnit:
     def intervals(self) -> SqlIntervals:
         """Differences between heads."""
         return SqlIntervals(self.connection, self.edges)
+
+    @cached_property
+    def checks(self) -> SqlChecks:
+        """Checks, answered or not."""
+        return SqlChecks(self.connection)
 
     @cached_property
     def readings(self) -> SqlReadings:

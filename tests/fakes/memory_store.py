@@ -22,6 +22,7 @@ from monitor.model.notice import Delivery, DeliveryState, Notice, NoticeId
 from monitor.model.record import (
     AuditEntry,
     Baseline,
+    Checks,
     Command,
     Evidence,
     LastGood,
@@ -107,6 +108,7 @@ class Tables:
         self.intervals: Table[Interval] = Table("intervals", lambda it: (it.life, it.end))
         #: Intervals that were pruned, for rollups, which outlive them: nobody counts rows here.
         self.pruned: Table[Interval] = Table("rollups", lambda it: (it.life, it.end))
+        self.checks: Table[Checks] = Table("checks", lambda it: (it.server, it.end))
         self.readings: Table[LastReading] = Table("readings", lambda it: it.reading.server)
         self.decisions: Table[Decision] = Table("decisions", lambda it: it.id)
         self.rollouts: Table[Rollout] = Table("rollouts", lambda it: it.id)
@@ -241,6 +243,23 @@ class Intervals:
             num_accepted_tokens=_sum(it.num_accepted_tokens for it in speculation),
             generation_tokens=_sum(it.generation_tokens for it in traffic),
             prompt_tokens=_sum(it.prompt_tokens for it in traffic),
+        )
+
+
+class ChecksRows:
+    def __init__(self, tables: Tables) -> None:
+        self._rows = tables.checks
+
+    def add(self, checks: Iterable[Checks]) -> None:
+        for more in checks:
+            kept = self._rows.get((more.server, more.end)) or Checks(more.server, more.end, 0, 0)
+            answered, missed = kept.answered + more.answered, kept.missed + more.missed
+            self._rows.put(replace(kept, answered=answered, missed=missed))
+
+    def between(self, servers: Sequence[ServerName] | None, since: datetime, until: datetime) -> list[Checks]:
+        return self._rows.where(
+            lambda it: since < it.end <= until and (servers is None or it.server in servers),
+            lambda it: (it.end, it.server),
         )
 
 
@@ -636,6 +655,7 @@ class MemoryUnit:
         self.lives = Lives(tables)
         self.heads = Heads(tables)
         self.intervals = Intervals(tables)
+        self.checks = ChecksRows(tables)
         self.readings = Readings(tables)
         self.decisions = Decisions(tables)
         self.rollouts = Rollouts(tables)
@@ -752,6 +772,7 @@ def _kept(tables: Tables, now: datetime, keep: Retention) -> Iterator[tuple[Tabl
     measured |= {it.life for it in tables.pruned.rows.values() if it.end >= ago(days=keep.hours_days)}
     yield tables.lives, lambda it: it.id in measured or not_before(it.ended, history)
     yield tables.readings, lambda it: it.reading.scraped_at >= raw
+    yield tables.checks, lambda it: it.end >= ago(days=keep.five_minutes_days)
     newest = {it.group: it.made_at for it in tables.decisions.where(lambda it: True, _by_made_at)}
     waits = (DecisionState.AWAITING_APPROVAL, DecisionState.APPROVED)
     keeps = ago(days=keep.keep_decisions_days)

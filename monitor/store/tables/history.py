@@ -149,6 +149,18 @@ class RollupProgressRow(Base):
     until: Mapped[datetime] = mapped_column("until_at")
 
 
+class ChecksRow(Base):
+    """How many checks of a server in five minutes were answered and missed."""
+
+    __tablename__ = "checks"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    server: Mapped[ServerName] = mapped_column(primary_key=True)
+    end: Mapped[datetime] = mapped_column("end_at", primary_key=True)
+    answered: Mapped[int]
+    missed: Mapped[int]
+
+
 class HistogramEdgesRow(Base):
     """Edges of histograms, numbered: a few dozen rows for a whole fleet, never deleted."""
 

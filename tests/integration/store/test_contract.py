@@ -17,6 +17,7 @@ from monitor.model.record import (
     EVERYTHING,
     AuditEntry,
     Baseline,
+    Checks,
     Command,
     CommandKind,
     Evidence,
@@ -705,6 +706,19 @@ class TestSmallRecords:
             unit.timers.put([])
         with store.read() as unit:
             assert unit.timers.all() == [replace(first, held_since=None), second]
+
+    def test_checks_add_up_by_server_and_bucket(self, store: Store) -> None:
+        with store.write() as unit:
+            unit.checks.add([Checks(B, at(300), 4, 0), Checks(A, at(300), 3, 1), Checks(A, at(600), 0, 20)])
+        with store.write() as unit:
+            unit.checks.add([Checks(A, at(300), 10, 2)])
+            unit.checks.add([])
+        with store.read() as unit:
+            first, second = Checks(A, at(300), 13, 3), Checks(A, at(600), 0, 20)
+            assert unit.checks.between([A], T0, at(600)) == [first, second]
+            assert unit.checks.between([A], at(300), at(600)) == [second]
+            assert unit.checks.between(None, T0, at(599)) == [first, Checks(B, at(300), 4, 0)]
+            assert unit.checks.between([], T0, at(600)) == []
 
     def test_baselines_are_kept_by_server_and_setting(self, store: Store) -> None:
         one = Baseline(A, "ngram/3/0.10", 2.5, 0.5, None, 1e6, T0, 12)

@@ -10,7 +10,17 @@ import pytest
 from monitor.model.alert import AlertState
 from monitor.model.decision import Action, DecisionState
 from monitor.model.notice import DeliveryState
-from monitor.model.record import AuditEntry, Baseline, Command, CommandKind, Evidence, Pause, Rejection, Restart
+from monitor.model.record import (
+    AuditEntry,
+    Baseline,
+    Checks,
+    Command,
+    CommandKind,
+    Evidence,
+    Pause,
+    Rejection,
+    Restart,
+)
 from monitor.model.rollout import RolloutState
 from monitor.store import Retention, Store
 from tests.integration.store.values import (
@@ -55,6 +65,15 @@ def test_intervals_go_by_their_end_with_their_side_rows(store: Store) -> None:
     sizes = {table.name: table.rows for table in store.sizes().tables}
     assert sizes.get("interval_details", 4) == 4
     assert store.prune(at(15 + 48 * 3600), KEEP) == {}
+
+
+def test_checks_stay_as_long_as_rollups_of_five_minutes(store: Store) -> None:
+    keep = replace(KEEP, five_minutes_days=30)
+    with store.write() as unit:
+        unit.checks.add([Checks(A, at(0), 20, 0), Checks(A, at(300), 19, 1)])
+    assert store.prune(at(300 + 30 * DAY), keep) == {"checks": 1}
+    with store.read() as unit:
+        assert unit.checks.between(None, at(-DAY), at(DAY)) == [Checks(A, at(300), 19, 1)]
 
 
 def test_open_lives_stay_and_ended_ones_go_with_their_heads(store: Store) -> None:
