@@ -44,7 +44,8 @@ class _Page:
 
     def add_slice(self, event: SliceEvent | None) -> None:
         if event is not None:
-            self.ledger.add(event.end, float(event.is_good and event.is_valid), float(event.is_valid))
+            valid = event.slices if event.is_valid else 0.0
+            self.ledger.add(event.end, valid if event.is_good else 0.0, valid)
 
     def _tally(self, server: ServerName) -> SliceTally:
         tally = self.tallies.get(server)
@@ -72,16 +73,31 @@ class SloBook:
         """The longest period (seconds): how far back the store must be read at a start; 0 without SLOs."""
         return max((page.policy.slo.period_days * 86400.0 for page in self._pages), default=0.0)
 
-    def add_interval(self, interval: Interval, *, planned: bool = False) -> None:
-        """Count an interval; `planned` when its server is being changed by us."""
+    @property
+    def indicators(self) -> frozenset[Indicator]:
+        """What is counted: which parts of the store must be read again."""
+        return frozenset(page.policy.slo.indicator for page in self._pages)
+
+    def add_interval(self, interval: Interval, *, planned: bool = False, sliced: bool | None = None) -> None:
+        """Count an interval; `planned` when its server is being changed by us.
+
+        `sliced` counts it for SLOs of time slices alone, or for those of events alone: history that is read again may
+        be coarser for events, which add up, than for slices, which do not.
+        """
         for page in self._by_server.get(interval.server, ()):
-            page.add(interval, planned)
+            if sliced is None or page.policy.slo.indicator.is_sliced is sliced:
+                page.add(interval, planned)
 
     def add_check(self, server: ServerName, at: datetime, ok: bool, *, planned: bool = False) -> None:
         """Count a scrape or a probe, answered or not, for uptime."""
+        if ok or not planned:
+            self.add_checks(server, at, answered=float(ok), missed=float(not ok))
+
+    def add_checks(self, server: ServerName, at: datetime, *, answered: float, missed: float) -> None:
+        """Count checks that ended by `at`, as they were stored."""
         for page in self._by_server.get(server, ()):
-            if page.policy.slo.indicator is Indicator.UPTIME and (ok or not planned):
-                page.ledger.add(at, float(ok), 1.0)
+            if page.policy.slo.indicator is Indicator.UPTIME:
+                page.ledger.add(at, answered, answered + missed)
 
     def statuses(self, now: datetime) -> tuple[SloStatus, ...]:
         """Every SLO in every scope at `now`, least budget left first, those without events last."""

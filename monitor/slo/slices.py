@@ -12,11 +12,15 @@ from monitor.slo.events import MIN_SLICE_DRAFTS, Share, share_of
 
 @dataclass(frozen=True, slots=True)
 class SliceEvent:
-    """A slice that is over. `is_valid` is False where it had too little traffic to be judged."""
+    """A slice that is over. `is_valid` is False where it had too little traffic to be judged.
+
+    `slices` is how many it stands for: more than one where history is only known over longer spans than a slice.
+    """
 
     end: datetime
     is_good: bool
     is_valid: bool
+    slices: float = 1.0
 
 
 @dataclass(slots=True)
@@ -24,6 +28,8 @@ class _Open:
     index: int
     shares: list[Share] = field(default_factory=list)
     spans: list[tuple[float, float]] = field(default_factory=list)
+    #: The longest interval without a gap (seconds).
+    longest: float = 0.0
 
 
 class SliceTally:
@@ -48,6 +54,8 @@ class SliceTally:
         if share is not None:
             self._open.shares.append(share)
             self._open.spans.append((interval.end.timestamp() - interval.elapsed_seconds, interval.end.timestamp()))
+            if not interval.is_gap:
+                self._open.longest = max(self._open.longest, interval.elapsed_seconds)
         return closed
 
     def close(self, now: datetime) -> SliceEvent | None:
@@ -66,7 +74,8 @@ class SliceTally:
         end = datetime.fromtimestamp((done.index + 1) * self._slo.slice_seconds, UTC)
         number = self._number(done)
         is_good = number is not None and self._slo.threshold is not None and number >= self._slo.threshold
-        return SliceEvent(end, is_good, number is not None)
+        slices = max(1.0, float(round(done.longest / self._slo.slice_seconds)))
+        return SliceEvent(end, is_good, number is not None, slices)
 
     def _number(self, done: _Open) -> float | None:
         """The slice's number: a pooled ratio, or tokens per second; None with too little traffic."""

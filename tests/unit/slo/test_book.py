@@ -69,6 +69,32 @@ class TestPlannedWork:
         assert (status(found, 60).attainment.good, status(found, 60).attainment.valid) == (1.0, 2.0)
 
 
+class TestHistoryReadAgain:
+    def test_events_and_slices_may_come_from_different_spans(self) -> None:
+        found = book(TTFT, ACCEPTANCE)
+        hour = interval(3600, elapsed=3600.0, ttft=histogram(0, 9, 10, 10), drafts=900, draft_tokens=900, accepted=0)
+        found.add_interval(hour, sliced=False)
+        for end in (300, 600):
+            found.add_interval(interval(end, elapsed=300.0, drafts=500, draft_tokens=500, accepted=400), sliced=True)
+        by_name = {s.slo.name: s.attainment for s in found.statuses(seconds(3600)) if s.scope["group"] == "chat"}
+        assert (by_name["ttft"].good, by_name["ttft"].valid) == (9.0, 10.0)
+        assert (by_name["acc"].good, by_name["acc"].valid) == (2.0, 2.0)
+        assert {str(one) for one in found.indicators} == {"time_to_first_token", "acceptance"}
+
+    def test_a_slice_that_stands_for_many_weighs_as_many(self) -> None:
+        found = book(f"{ACCEPTANCE}, slice: 1m")
+        found.add_interval(interval(300, elapsed=300.0, drafts=1000, draft_tokens=1000, accepted=900))
+        found.add_interval(interval(360, elapsed=15.0, drafts=1000, draft_tokens=1000, accepted=100))
+        one = status(found, 421).attainment
+        assert (one.good, one.valid) == (5.0, 6.0)
+
+    def test_checks_come_as_they_were_counted(self) -> None:
+        found = book(UPTIME, TTFT)
+        found.add_checks(ServerName("a"), seconds(300), answered=18, missed=2)
+        up = next(s for s in found.statuses(seconds(400)) if s.slo.name == "up" and s.scope["group"] == "chat")
+        assert (up.attainment.good, up.attainment.valid) == (18.0, 20.0)
+
+
 def test_slices_are_judged_for_each_server_and_added_to_its_group() -> None:
     found = book(ACCEPTANCE)
     for server, accepted in (("a", 700), ("b", 300)):

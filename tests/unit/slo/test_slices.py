@@ -34,6 +34,14 @@ def test_what_comes_after_its_slice_was_judged_is_ignored() -> None:
     assert tally.close(seconds(601)) == SliceEvent(seconds(600), False, False)
 
 
+def test_history_over_longer_spans_stands_for_as_many_slices() -> None:
+    tally = SliceTally(slo(Indicator.ACCEPTANCE, 0.6, slice_seconds=60.0))
+    tally.add(interval(300, elapsed=300.0, drafts=1000, draft_tokens=1000, accepted=700))
+    assert tally.close(seconds(301)) == SliceEvent(seconds(300), True, True, 5.0)
+    tally.add(interval(600, elapsed=300.0, drafts=1000, draft_tokens=1000, accepted=700, is_gap=True))
+    assert tally.close(seconds(601)) == SliceEvent(seconds(600), True, True, 1.0)
+
+
 def test_nothing_is_judged_before_anything_came() -> None:
     assert SliceTally(ACCEPTANCE).close(seconds(1e6)) is None
 
