@@ -181,8 +181,3 @@ def _table() -> dict[str, SignalSpec]:
 
 #: Every signal by name, in the order in which people read them.
 VOCABULARY: Mapping[str, SignalSpec] = _table()
-
-
-def names_of(family: Family) -> tuple[str, ...]:
-    """Names of the signals of `family`, in reading order."""
-    return tuple(spec.name for spec in VOCABULARY.values() if spec.family is family)

@@ -11,7 +11,7 @@ from monitor.model.reading import Flag
 from monitor.model.signal import NoData
 from monitor.signals import signals
 from monitor.signals.accepted import add_accepted, alpha_of_length, survival_of
-from monitor.signals.uncertainty import student_t95, wilson, within_draft_variance
+from monitor.signals.uncertainty import ratio_estimate, student_t95, wilson, within_draft_variance
 from tests.unit.signals.windows import NOON, interval, life, run_of
 
 
@@ -110,3 +110,38 @@ def test_counts_are_added_before_they_are_divided():
     small, large = interval(of, -15.0, drafts=10.0, per_pos=(10.0,)), interval(of, drafts=990.0, per_pos=(495.0,))
     accepted = add_accepted([small, large], Setting(num_speculative_tokens=1))
     assert accepted.length == pytest.approx(1.505)
+
+
+def test_without_any_count_of_drafted_tokens_there_is_a_length_and_no_rate():
+    of = life(tokens=None)
+    pairs = [
+        (of, replace(i, speculation=replace(i.speculation, num_draft_tokens=None, accepted_per_pos=None)))
+        for of, i in run_of(of, 20)
+    ]
+    found = build(pairs)
+    assert found.value("acceptance_length") == pytest.approx(2.5)
+    for name in ("acceptance_rate", "acceptance_alpha", "mean_draft_tokens", "efficiency"):
+        assert found.value(name) is None, name
+
+
+def test_drafted_tokens_that_are_not_counted_follow_from_the_setting():
+    of = life(tokens=3)
+    pairs = [(of, replace(i, speculation=replace(i.speculation, num_draft_tokens=None))) for of, i in run_of(of, 20)]
+    assert build(pairs).value("acceptance_rate") == pytest.approx(0.5)
+
+
+def test_pages_of_one_setting_may_show_different_numbers_of_positions():
+    of = life(tokens=None)
+    pairs = [
+        *run_of(of, 10, ends_at=-150.0, per_pos=(700.0, 500.0), draft_tokens=2000.0),
+        *run_of(of, 10, per_pos=(700.0, 500.0, 300.0), draft_tokens=3000.0),
+    ]
+    assert build(pairs).vectors["acceptance_rate_at_pos"].values == pytest.approx((0.7, 0.5, 0.15))
+
+
+def test_the_last_blocks_that_fill_no_batch_are_not_lost():
+    # 23 blocks make 10 batches of 2 and one of 3.
+    found = ratio_estimate([700.0] * 22 + [900.0], [1000.0] * 23, 0.21)
+    assert found.value == pytest.approx((700 * 22 + 900) / 23_000)
+    assert found.batches == 11
+    assert found.design_effect > 2.0

@@ -143,3 +143,8 @@ def test_another_key_starts_afresh():
     first = learn([2.5] * 5)
     again = update_baseline(first, learned(1.8), life().server, "other", now=NOON + timedelta(hours=1))
     assert (again.key, again.acceptance_length, again.windows) == ("other", 1.8, 1)
+
+
+def test_a_clock_that_went_back_teaches_nothing():
+    first = learn([2.5] * 20)
+    assert update_baseline(first, learned(3.5), life().server, "k", now=NOON) == first

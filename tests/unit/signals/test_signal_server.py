@@ -6,10 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from monitor.model.counts import TrafficCounts
 from monitor.model.life import LastReading
 from monitor.model.reading import Reading, State, Verdict
 from monitor.model.signal import NoData
 from monitor.signals import Context, signals
+from monitor.signals.server import stuck_seconds
 from tests.unit.signals.windows import NOON, life, run_of
 
 FLAT = {"generation": 0.0, "prompt": 0.0, "steps": 0.0, "drafts": 0.0, "per_pos": (0.0, 0.0, 0.0), "finished": 0.0,
@@ -115,3 +117,14 @@ def test_latency_quantiles_come_from_added_buckets():
 def test_waiting_share_counts_intervals_with_a_queue():
     pairs = [*run_of(life(), 3, ends_at=-15.0), *run_of(life(), 1, waiting=2.0)]
     assert build(pairs).value("waiting_share") == pytest.approx(0.25)
+
+
+def test_without_http_counters_errors_are_requests_that_ended_by_one():
+    traffic = TrafficCounts(generation_tokens=1.0, finished={"stop": 18.0, "error": 2.0})
+    assert build(run_of(life(), 4, traffic=traffic)).value("error_ratio") == pytest.approx(0.1)
+    silent = TrafficCounts(generation_tokens=1.0)
+    assert build(run_of(life(), 4, traffic=silent)).scalars["error_ratio"].reason is NoData.NOT_EXPORTED
+
+
+def test_an_empty_stream_is_not_stuck():
+    assert stuck_seconds([]) is None

@@ -116,6 +116,31 @@ def test_what_is_probably_worse_is_at_most_a_trial_and_never_far_worse():
             assert found.gain > 0.0
 
 
+def test_off_is_tried_once_where_the_overhead_of_speculating_may_be_what_costs():
+    """A draft model as large as its target on a CPU: 30 % slower than none at any setting, at 60 % acceptance."""
+    seconds = {1: 1.6 / 290, 2: 1.96 / 297, 3: 2.176 / 300, 5: 2.383 / 290}
+    rows = {k: row([0.6**i for i in range(1, k + 1)], step_seconds=seconds[k]) for k in (2, 3, 5)}
+    found = tune(given(3, rows, method="draft_model"))
+    assert (found.action, found.num_speculative_tokens) == (Action.PROBE, 0)
+    assert found.reason is Reason.IDENTIFY_DRAFT_COST
+    assert found.gain < 0 < found.gain_high
+    rows[0] = replace(OFF, step_seconds=1 / 415)
+    assert tune(given(0, {**rows, 0: rows[0]}, method="draft_model")).num_speculative_tokens == 0
+    off = tune(given(3, rows, method="draft_model"))
+    assert (off.action, off.reason) == (Action.OFF, Reason.SPECULATION_DOES_NOT_PAY)
+
+
+def test_a_known_dear_draft_is_switched_off_at_once():
+    rows = {5: row([0.6**i for i in range(1, 6)], step_seconds=2.383 / 290)}
+    found = tune(given(5, rows, method="draft_model", draft_ratio=1.0))
+    assert found.action is Action.OFF
+
+
+def test_limits_must_be_possible():
+    with pytest.raises(ValueError, match="limits 5"):
+        Limits(minimum=5, maximum=2)
+
+
 @pytest.mark.parametrize(
     ("facts", "action", "reason"),
     [

@@ -89,6 +89,7 @@ def test_a_restart_is_no_action_of_the_contract():
         ("observed.1.batch", 0, "observed.1.batch: found 0, expected decoding requests, more than 0"),
         ("observed.1.acceptance_rate_per_position", [0.9, 0.8],
          "observed.1.acceptance_rate_per_position: found [0.9, 0.8], expected 1 rates from 0 to 1 that do not rise"),
+        ("observed", {"2": {"acceptance_rate_per_position": [0.5, 0.8]}}, "2 rates from 0 to 1 that do not rise"),
         ("observed.1.acceptance_rate_per_position", [1.4], "expected 1 rates from 0 to 1"),
         ("observed.1.acceptance_rate_per_position", 0.9, "expected 1 rates from 0 to 1"),
         ("observed.1.acceptance_length", 5.0, "acceptance_length: found 5.0, expected tokens per draft from 1 to 2"),

@@ -84,6 +84,20 @@ def test_a_sure_gain_needs_no_trigger():
     assert found.forecast.gain_low > SURE_GAIN
 
 
+def test_a_gain_too_small_for_a_restart_is_refused_and_a_raise_is_one_step():
+    known = {1: row((0.9,), step_seconds=0.010), 2: row((0.9, 0.75), step_seconds=0.0138)}
+    found = guarded_step(given(1, known, horizon_hours=1.0, restart_seconds=600.0), Action.RAISE)
+    assert (found.num_speculative_tokens, found.is_allowed) == (2, False)
+    assert found.reason in (Reason.GAIN_BELOW_RESTART_COST, Reason.PREDICTED_LOSS)
+    small = guard(given(1, {1: row((0.9,))}, horizon_hours=1.0, restart_seconds=1200.0), 2)
+    assert (small.is_allowed, small.reason) == (False, Reason.GAIN_BELOW_RESTART_COST)
+
+
+def test_off_and_never_seen_otherwise_nothing_can_be_predicted():
+    found = guard(given(0, {0: OFF}), 1)
+    assert (found.is_allowed, found.reason) == (False, Reason.NO_DATA)
+
+
 def test_a_mere_trial_is_not_a_sure_gain():
     found = sure_gain(given(3))
     assert not found.is_allowed

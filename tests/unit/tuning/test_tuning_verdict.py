@@ -227,6 +227,26 @@ def test_a_handful_of_answers_trips_nothing():
     assert tripped([], after, [], Guards()) is None
 
 
+def test_a_reset_batch_that_never_varies_leaves_the_slope_to_the_prior():
+    before = [block(slot, goodput=100.0 + slot % 3) for slot in range(20)]
+    after = [block(slot, goodput=130.0 + slot % 3, batch=6.0) for slot in range(20, 40)]
+    found = judge(before, after)
+    # Batch fell by a quarter: 0.3 x 0.29 = 9 % of the 29 % may be that.
+    assert found.measured.gain == pytest.approx(1.297 * math.exp(-0.3 * math.log(8 / 6)) - 1, abs=0.02)
+    assert found.measured.gain_low < found.measured.gain - 0.05
+
+
+def test_blocks_without_latency_or_gauges_have_no_goodput():
+    quiet = blocks_of([i for _, i in run_of(life(), 4, has_latency=False, running=None)], 60.0)
+    mute = blocks_of([i for _, i in run_of(life(), 4, generation=None)], 60.0)
+    assert (quiet[0].goodput, mute[0].goodput) == (None, None)
+
+
+def test_before_a_change_without_preemptions_any_in_a_minute_count():
+    assert tripped([block(0)], [block(1)], [], Guards()) is None
+    assert tripped([], [], [], Guards()) is None
+
+
 def test_the_standard_error_of_correlated_values_is_wider_than_of_independent_ones():
     rng = random.Random(1)
     alone = [rng.gauss(0, 1) for _ in range(400)]
