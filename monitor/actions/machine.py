@@ -79,17 +79,18 @@ def _refusal_before(change: Change, seen: Seen, terms: Terms, now: datetime) -> 
         return Refusal(Outcome.EXPIRED, f"what it rests on is too old by now{waits_for}", lasting=True)
     if terms.dry_run:
         return Refusal(Outcome.DRY_RUN, terms.dry_run, lasting=True)
-    if seen.refusal is not None:
-        return seen.refusal
     status = seen.status
     if status.state is ServerState.FOREIGN:
         return Refusal(Outcome.PRECONDITION_FAILED, f"not touched: {status.describe()}", lasting=True)
     if terms.is_restart:
-        return None
+        return seen.refusal
     if status.state is not ServerState.RUNNING:
         return Refusal(Outcome.PRECONDITION_FAILED, f"not tuned: the server {status.describe()}", lasting=True)
     if seen.is_serving is False:
-        return Refusal(Outcome.PRECONDITION_FAILED, "not tuned: the server does not serve", lasting=True)
+        said = f" ({seen.refusal.sentence})" if seen.refusal else ""
+        return Refusal(Outcome.PRECONDITION_FAILED, f"not tuned: the server does not serve{said}", lasting=True)
+    if seen.refusal is not None:
+        return seen.refusal
     if status.command_hash and status.command_hash != terms.base_hash:
         return Refusal(
             Outcome.PRECONDITION_FAILED,
