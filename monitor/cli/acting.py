@@ -47,7 +47,7 @@ def _ask(context: Context, kind: CommandKind, subject: str) -> Command:
 
 def _report(answer: Command, as_json: bool) -> None:
     """Print the daemon's answer; exit 1 where it refused or did not answer in time."""
-    taken = answer.done_at is not None and not answer.outcome.startswith("refused")
+    taken = answer.done_at is not None and not answer.outcome.startswith(("refused", "failed"))
     outcome = answer.outcome or f"not answered within {_PATIENCE_SECONDS:g} s; the daemon will still see it"
     if as_json:
         print_json({"id": answer.id, "taken": taken, "outcome": outcome})

@@ -12,7 +12,7 @@ from monitor.actions.events import EventKind
 from monitor.actions.executor import Executor
 from monitor.actions.orders import Orders
 from monitor.cycle.standing import DAY
-from monitor.errors import ActionError
+from monitor.errors import ActionError, StoreError
 from monitor.model.alert import Alert, AlertState
 from monitor.model.decision import Decision, DecisionState, Reason
 from monitor.model.record import AuditEntry, Command, CommandKind
@@ -77,7 +77,8 @@ class Actor:
             if alert.name != STUCK_ALERT or alert.state is not AlertState.FIRING or server not in self._managed:
                 continue
             group = next((g for g in self._groups.values() if server in g.servers), None)
-            if group is None or not group.limits.restart_stuck:
+            # One that came back soon after it had resolved is the same incident: the restart did not cure it.
+            if group is None or not group.limits.restart_stuck or alert.refired:
                 continue
             began = alert.fired_at or alert.active_since
             incident = f"{alert.fingerprint}-{began:%Y%m%dT%H%M%S}"
@@ -94,6 +95,12 @@ class Actor:
             outcome = self._obey(command, now)
         except ActionError as error:
             outcome = f"refused ({error.reason}): {error}"
+        except StoreError:
+            raise
+        except Exception as error:
+            # A request that cannot be answered must not be tried for ever, and rollouts wait for this turn to end.
+            log.exception("request failed unexpectedly kind=%s subject=%s", command.kind.value, command.subject)
+            outcome = f"failed: {error}"
         log.info("request kind=%s subject=%s author=%s: %s", command.kind.value, command.subject, command.author,
                  outcome)
         with self._store.write() as unit:
