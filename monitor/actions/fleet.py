@@ -10,6 +10,7 @@ from typing import Protocol
 from monitor.actions.balancer import Balancer, NoBalancer
 from monitor.actions.probe import Probe
 from monitor.drivers.protocol import Driver
+from monitor.model.rollout import Change
 from monitor.model.server import Group, GroupName, Server, ServerName
 
 
@@ -40,14 +41,17 @@ class Fleet:
 class Gate(Protocol):
     """Further reasons to leave a server alone: SLOs that burn, saturation, maintenance windows, missing capacity."""
 
-    def refusal(self, group: Group, server: ServerName, now: datetime) -> str | None:
-        """Why `server` may not be stopped now, as a sentence; None where it may."""
+    def refusal(self, group: Group, change: Change, now: datetime) -> str | None:
+        """Why the server of `change` may not be stopped now, as a sentence; None where it may.
+
+        Asked before a change begins and while its server drains; never on the way back, which ends trouble.
+        """
         ...
 
 
 class OpenGate:
     """No further reasons."""
 
-    def refusal(self, group: Group, server: ServerName, now: datetime) -> str | None:
+    def refusal(self, group: Group, change: Change, now: datetime) -> str | None:
         """None."""
         return None

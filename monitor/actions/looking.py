@@ -198,7 +198,8 @@ class Lookout:
                 return Refusal(
                     Outcome.PRECONDITION_FAILED, f"{peer} of the same group does not serve ({health.sentence})"
                 )
-        said = self._gate.refusal(case.group, case.change.server, case.now)
+        # The way back to what served before is what ends an incident: nobody may hold it up.
+        said = None if case.terms.is_restore else self._gate.refusal(case.group, case.change, case.now)
         return Refusal(Outcome.PRECONDITION_FAILED, said) if said is not None else None
 
     def _drift(self, case: Case, page: Reading) -> Refusal | None:

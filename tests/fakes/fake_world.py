@@ -77,7 +77,7 @@ class FakeGate:
     def __init__(self) -> None:
         self.reason: str | None = None
 
-    def refusal(self, group: Group, server: ServerName, now: datetime) -> str | None:
+    def refusal(self, group: Group, change: Change, now: datetime) -> str | None:
         return self.reason
 
 

@@ -441,6 +441,17 @@ class TestNothingIsTouched:
         assert "TTFT objective" in world.rollout().sentence
         assert_serves(world, 2, starts=0)
 
+    def test_no_gate_holds_up_the_way_back_that_someone_asked_for(self) -> None:
+        world = World()
+        world.begin(3)
+        assert world.run()
+        assert_serves(world, 3)
+        world.gate.reason = "the TTFT objective of this group burns"
+        world.orders.roll_back(world.group.name, "ann", world.clock.now())
+        assert world.run()
+        assert world.rollout().state is RolloutState.PROMOTED
+        assert_serves(world, 2, starts=2)
+
     def test_a_server_restarted_by_hand_meanwhile_is_left_to_them(self) -> None:
         for state in ("draining", "warming", "observing"):
             world = World()

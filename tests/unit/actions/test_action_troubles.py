@@ -454,4 +454,5 @@ class TestSmallThings:
 
     def test_the_open_gate_refuses_nothing(self) -> None:
         world = World()
-        assert OpenGate().refusal(world.group, world.server.name, world.clock.now()) is None
+        world.begin(3)
+        assert OpenGate().refusal(world.group, world.change(), world.clock.now()) is None
