@@ -16,7 +16,7 @@ from monitor.model.decision import Action, Decision, DecisionId, DecisionState, 
 from monitor.model.life import Setting
 from monitor.model.record import EVERYTHING, AuditEntry, Pause
 from monitor.model.rollout import Change, Measured, Outcome, Rollout, RolloutId
-from monitor.model.server import ActionLimits, Group, GroupName, Mode, Server, ServerName
+from monitor.model.server import ActionLimits, Group, GroupName, Mode, Server
 from monitor.store.api import Store, Unit
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.fake_server import Behaviour, FakeBalancer, FakeDriver, FakeProbe, FakeServer
