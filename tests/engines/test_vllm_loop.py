@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,9 +178,6 @@ def _decision_of(daemon: Daemon, change: Change):  # type: ignore[no-untyped-def
 
 
 def test_an_engine_that_hangs_behind_a_healthy_answer_is_paged_and_restarted_once(make) -> None:  # type: ignore[no-untyped-def]
-    import os
-    import signal
-
     daemon = make(
         speculation=ngram(2), rules=rules("threshold"),
         limits={**LIMITS, "changes_per_day": 0, "restart_stuck": True},
@@ -187,7 +187,7 @@ def test_an_engine_that_hangs_behind_a_healthy_answer_is_paged_and_restarted_onc
     with Load(daemon.url, clients=2, request_seconds=20):
         daemon.wait(lambda: daemon.counter("vllm:spec_decode_num_drafts_total") > 1000 or None, 60, "drafts")
         engine = _engine_core(daemon)
-        os.kill(engine, signal.SIGSTOP)
+        daemon.wait(lambda: _stop_at_work(daemon, engine), 60, "the engine stopped at work")
         page = daemon.wait(lambda: next(iter(daemon.pages()), None), CHANGE, "the page")
         assert "has work but generates nothing" in page.first()
         assert "no token generated" in page.first()
@@ -205,6 +205,16 @@ def test_an_engine_that_hangs_behind_a_healthy_answer_is_paged_and_restarted_onc
     assert not [d for d in decisions if d.action in (Action.LOWER, Action.OFF)]
     assert len(daemon.changes()) == 1
     assert len(daemon.pages()) == 1
+
+
+def _stop_at_work(daemon: Daemon, engine: int) -> bool | None:
+    """Stop the engine for good once its page, which lags behind it, says that requests run."""
+    os.kill(engine, signal.SIGSTOP)
+    time.sleep(1.0)
+    if daemon.counter("vllm:num_requests_running") > 0:
+        return True
+    os.kill(engine, signal.SIGCONT)
+    return None
 
 
 def _engine_core(daemon: Daemon) -> int:
