@@ -76,8 +76,9 @@ class Context:
 
     def running(self) -> Running:
         """The daemon of the data folder, or the last one that ran there. Raises Absent."""
+        folder = self.folder()
         try:
-            return read_running(self.folder())
+            return read_running(folder)
         except MonitorError as error:
             raise Absent(str(error)) from error
 

@@ -34,15 +34,21 @@ from monitor.report.overview import (
     rollout_view,
 )
 
+#: Longest time that an option may name: moments that far back are still dates.
+_LONGEST_SECONDS = 100 * 365 * 86_400.0
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def duration(text: str, option: str) -> float:
-    """Seconds of a duration given to an option. Raises ConfigError naming the option."""
+    """Seconds of a duration given to an option, more than 0. Raises ConfigError naming the option."""
     try:
-        return parse_duration(text)
+        seconds = parse_duration(text)
     except ValueError:
-        raise ConfigError([Problem(option, repr(text), DURATION_FORM)]) from None
+        seconds = 0.0
+    if not 0 < seconds <= _LONGEST_SECONDS:
+        raise ConfigError([Problem(option, repr(text), f"{DURATION_FORM.partition(';')[0]}), at most 100y")])
+    return seconds
 
 
 def known_server(running: Running, name: str) -> ServerName:
@@ -142,6 +148,9 @@ def servers(ctx: typer.Context, as_json: Json = False) -> None:
             f"acceptance  {share(s['figures']['acceptance_rate'])}, length {number(s['figures']['acceptance_length'])},"
             f" per position {' '.join(share(rate) for rate in s['acceptance_rate_per_position']) or '–'}",
         ]
+        lines += [f"disagrees   {note}" for note in s["setting_notes"]]
+        if s["adapts"]:
+            lines.append(f"adapts      the engine moves the number of tokens itself: {s['adapts']}")
         if s["flags"]:
             lines.append(f"doubts      {', '.join(s['flags'])}")
         for line in lines:
@@ -159,7 +168,7 @@ def history(
     now = SystemClock().now()
     span = duration(since, "--since")
     seconds = duration(step, "--step") if step else max(15.0, span / 24)
-    if seconds <= 0 or span / seconds > 5000:
+    if span / seconds > 5000:
         raise ConfigError([Problem("--step", repr(step), "a step of at least a 5000th of --since")])
     context: Context = ctx.obj
     name = known_server(context.running(), server)

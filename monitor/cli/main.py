@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,11 +84,11 @@ def options(
     ctx.obj = Context(config, data_dir)
 
 
-def main() -> None:
-    """Run the command line; exit 0 done, 1 no, 2 wrong input, 3 what is needed is not there."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exit 0 done, 1 no, 2 wrong input, 3 what is needed is not there, 130 interrupted."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
     try:
-        app()
+        app(args=arguments, prog_name="acceptd")
     except ConfigError as error:
         for problem in error.problems:
             errors.print(str(problem), style="red", markup=False, soft_wrap=True)
@@ -102,3 +103,8 @@ def main() -> None:
         # The reader of a pipe has seen enough.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        # A file or folder that this user may not touch, a full disk: a sentence, not a traceback.
+        where = f"{error.filename}: " if error.filename is not None else ""
+        errors.print(f"{where}{error.strerror or error}", style="red", markup=False, soft_wrap=True)
+        sys.exit(1)

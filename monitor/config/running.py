@@ -34,6 +34,9 @@ class Running:
     servers: tuple[Server, ...]
     groups: tuple[Group, ...]
     rules: Mapping[str, str] = field(default_factory=dict)
+    #: Rule files evaluated beside the shipped ones, and SLO files, as paths.
+    rule_files: tuple[str, ...] = ()
+    slo_files: tuple[str, ...] = ()
     report_target: float = 0.6
     config_file: str | None = None
 
@@ -51,15 +54,15 @@ def read_running(folder: Path) -> Running:
     """What the daemon of this folder left. Raises MonitorError where none ever ran there."""
     try:
         data: dict[str, Any] = json.loads((folder / _FILE).read_text())
+        data["started_at"] = datetime.fromisoformat(data["started_at"])
+        data["servers"] = tuple(_server(entry) for entry in data["servers"])
+        data["groups"] = tuple(_group(entry) for entry in data["groups"])
+        data |= {name: tuple(data.get(name, ())) for name in ("rule_files", "slo_files")}
+        return Running(**{key: value for key, value in data.items() if key in Running.__dataclass_fields__})
     except FileNotFoundError:
         raise MonitorError(f"{folder}: no acceptd has run here (start one with `acceptd run`)") from None
-    except (OSError, ValueError) as error:
-        raise MonitorError(f"{folder / _FILE}: cannot be read ({error})") from error
-    data["started_at"] = datetime.fromisoformat(data["started_at"])
-    data["servers"] = tuple(_server(entry) for entry in data["servers"])
-    data["groups"] = tuple(_group(entry) for entry in data["groups"])
-    known = {key: value for key, value in data.items() if key in Running.__dataclass_fields__}
-    return Running(**known)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise MonitorError(f"{folder / _FILE}: cannot be read ({error}); `acceptd run` writes it anew") from error
 
 
 def _server(entry: dict[str, Any]) -> Server:
@@ -88,7 +91,10 @@ class FolderLock:
 
     def acquire(self) -> None:
         """Take the lock. Raises FatalError where another process holds it."""
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise FatalError(f"data_dir {self._path.parent}: cannot be written ({error.strerror})") from error
         for attempt in range(_LOCK_ATTEMPTS):
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
