@@ -10,14 +10,10 @@ from monitor.model.reading import Flag
 from monitor.model.record import Rejection
 from monitor.model.server import ActionLimits
 from monitor.model.signal import SignalSet
-from monitor.signals.build import signals
-from monitor.signals.vocabulary import Family
 from monitor.signals.window import Pair
-from monitor.tuning import Fact, Limits, Row, TuneInput
+from monitor.tuning import Fact, Limits, TuneInput
+from monitor.tuning.observe import load_of, row_of, rows_of
 
-#: Newest time at a setting that its row rests on (seconds): long enough for thousands of drafts at low load, short
-#: enough that old traffic does not speak for today's.
-ROW_SECONDS = 2 * 3600.0
 #: Drafts in the rules' own window from which it alone speaks for the setting in force.
 ENOUGH_DRAFTS = 5000.0
 #: CUSUM of a fall that is a fault and no setting (standard deviations; tuning.md §3.2: 8 is worth an action).
@@ -27,63 +23,19 @@ DECAY = 0.75
 #: Share of intervals with queued requests above which a server is saturated (tuning.md §4.4).
 SATURATED_SHARE = 0.10
 
-_FAMILIES = (Family.ACCEPTANCE, Family.STEPS, Family.LOAD)
 _UNRELIABLE = frozenset({Flag.IDENTITIES_BROKEN, Flag.ACCEPTANCE_OUT_OF_RANGE, Flag.V0_COUNTERS_UNRELIABLE})
 
 
-def rows(pairs: Sequence[Pair], now: datetime, like: Setting) -> dict[int, Row]:
-    """A row for every num_speculative_tokens that the servers were at with the method and draft of `like` (or off)."""
-    by_tokens: dict[int, list[Pair]] = {}
-    for life, interval in pairs:
-        setting = life.setting
-        tokens = setting.num_speculative_tokens
-        same = tokens == 0 or (setting.method, setting.draft_model) == (like.method, like.draft_model)
-        # While the method is not known yet the number alone is: a life is not split by what was learned late.
-        if tokens is not None and (same or setting.method is None or like.method is None):
-            by_tokens.setdefault(tokens, []).append((life, interval))
-    found = {}
-    for tokens, own in by_tokens.items():
-        end = max(interval.end for _, interval in own)
-        row = _row(own, end)
-        if row is not None:
-            found[tokens] = row
-    return found
-
-
-def _row(pairs: Sequence[Pair], end: datetime) -> Row | None:
-    return row_of(signals(pairs, scope="row", at=end, window_seconds=ROW_SECONDS, families=_FAMILIES))
-
-
-def row_of(seen: SignalSet) -> Row | None:
-    """One window of one setting as a row; None where it says neither length nor step time."""
-    step, length = seen.value("step_seconds"), seen.value("acceptance_length")
-    if step is None and length is None:
-        return None
-    vector = seen.vectors.get("acceptance_rate_at_pos")
-    survival = None
-    if vector is not None and vector.values and all(value is not None for value in vector.values):
-        survival = tuple(value for value in vector.values if value is not None)
-    return Row(
-        survival=survival,
-        length=length,
-        num_drafts=seen.value("num_drafts"),
-        finished_requests=seen.value("finished_requests"),
-        step_seconds=step,
-        batch=seen.value("decode_batch"),
-        coverage=_between(seen.value("draft_coverage"), 1.0),
-        prefill_tokens_per_step=seen.value("prefill_tokens_per_step") or 0.0,
-    )
-
-
-def _between(value: float | None, default: float) -> float:
-    return default if value is None or value <= 0 else min(1.0, value)
-
-
 def facts(
-    window: SignalSet, setting: Setting, flags: Iterable[Flag], *, probe_failed: bool, fell: bool
+    window: SignalSet, setting: Setting, flags: Iterable[Flag], *, probe_failed: bool, fell: bool, adapts: bool = False
 ) -> frozenset[Fact]:
-    """Facts of a newest window that make tuning the wrong answer; `fell`: an alert says that acceptance collapsed."""
+    """Facts of a newest window that make tuning the wrong answer.
+
+    `fell`: an alert says that acceptance collapsed; `adapts`: an engine moves the number of tokens by itself.
+    """
     found = set()
+    if adapts:
+        found.add(Fact.ADAPTS_ITSELF)
     if setting.schedule:
         found.add(Fact.SCHEDULE)
     if probe_failed:
@@ -123,12 +75,16 @@ def tune_input(
     now: datetime,
 ) -> TuneInput:
     """Everything the tuner is told of one group."""
-    recent = [pair for pair in pairs if pair[1].end > now - timedelta(days=1)]
-    observed = rows(pairs, now, setting)
-    current, tokens = row_of(window), setting.num_speculative_tokens
-    if tokens is not None and current is not None and (current.num_drafts or 0.0) >= ENOUGH_DRAFTS:
-        # What the rules judge and what the tuner weighs must be the same numbers.
-        observed[tokens] = current
+    observed = rows_of(pairs)
+    tokens = setting.num_speculative_tokens
+    since = now - timedelta(seconds=window.window_seconds)
+    recent = [interval for life, interval in pairs if interval.end > since and life.setting == setting]
+    if tokens is not None and recent:
+        current = row_of(recent, setting)
+        if (current.num_drafts or 0.0) >= ENOUGH_DRAFTS:
+            # What the rules judge and what the tuner weighs must be the same numbers.
+            observed[tokens] = current
+    day = now - timedelta(days=1)
     return TuneInput(
         method=setting.method,
         num_speculative_tokens=tokens,
@@ -138,23 +94,10 @@ def tune_input(
         ),
         rejected=rejected(rejections, window, setting.method, now),
         restart_seconds=restart_seconds,
-        batches=batches(recent),
+        batches=load_of(interval for _, interval in pairs if interval.end > day),
         facts=known_facts,
         replicas=replicas,
     )
-
-
-def batches(pairs: Iterable[Pair]) -> tuple[tuple[float, float], ...]:
-    """The load that was served: running requests (rounded to powers of √2 so that few remain) and their seconds."""
-    weights: dict[float, float] = {}
-    for _, interval in pairs:
-        running = interval.gauges.running_mean
-        if running is not None and running >= 0.5 and not interval.is_gap:
-            size = 1.0
-            while size * 1.1892 < running:
-                size *= 1.4142
-            weights[size] = weights.get(size, 0.0) + interval.elapsed_seconds
-    return tuple(sorted(weights.items()))
 
 
 def evidence(window: SignalSet, names: Mapping[str, float | None]) -> dict[str, float | None]:

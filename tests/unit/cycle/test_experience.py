@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.cycle.experience import ENOUGH_DRAFTS, batches, evidence, facts, rejected, rows, tune_input
+from monitor.cycle.experience import ENOUGH_DRAFTS, evidence, facts, rejected, tune_input
 from monitor.model.life import Setting
 from monitor.model.reading import Flag
 from monitor.model.record import Rejection
@@ -16,7 +16,7 @@ from monitor.model.signal import Signal, SignalSet
 from monitor.signals.build import signals
 from monitor.signals.window import Pair
 from monitor.tuning import Fact
-from tests.unit.signals.windows import NOON, interval, life, run_of
+from tests.unit.signals.windows import NOON, life, run_of
 
 EAGLE = Setting(method="eagle3", num_speculative_tokens=3)
 THREE = life(tokens=3, number=2)
@@ -25,57 +25,6 @@ THREE = life(tokens=3, number=2)
 def window(**values: float) -> SignalSet:
     scalars = {name: Signal(name, value, 1.0) for name, value in values.items()}
     return SignalSet(scope="group:g", at=NOON, window_seconds=300.0, scalars=scalars)
-
-
-class TestRows:
-    def test_one_for_every_setting_it_was_at(self) -> None:
-        two, off = life(tokens=2, number=1), life(tokens=0, method="eagle3", number=0)
-        pairs = [
-            *run_of(off, 40, ends_at=-7200.0, has_speculation=False, step_seconds=0.008),
-            *run_of(two, 40, ends_at=-3600.0, per_pos=(800.0, 600.0), step_seconds=0.010),
-            *run_of(THREE, 40, per_pos=(800.0, 600.0, 400.0), step_seconds=0.011),
-        ]
-        found = rows(pairs, NOON, EAGLE)
-        assert set(found) == {0, 2, 3}
-        assert found[3].survival == pytest.approx((0.8, 0.6, 0.4))
-        assert found[3].length == pytest.approx(2.8)
-        assert found[3].num_drafts == 40_000.0
-        assert found[3].finished_requests == 400.0
-        assert [found[k].step_seconds for k in (0, 2, 3)] == pytest.approx([0.008, 0.010, 0.011])
-        assert found[3].batch == pytest.approx(2.0)
-
-    def test_another_method_or_draft_is_another_experience(self) -> None:
-        ngram, other = life(tokens=4, method="ngram", number=0), life(tokens=5, number=1)
-        other = replace(other, setting=replace(other.setting, draft_model="org/other"))
-        pairs = [*run_of(ngram, 4), *run_of(other, 4), *run_of(THREE, 4)]
-        assert set(rows(pairs, NOON, EAGLE)) == {3}
-
-    def test_a_method_that_is_not_known_yet_does_not_part_them(self) -> None:
-        unknown = life(tokens=2, number=1)
-        unknown = replace(unknown, setting=replace(unknown.setting, method=None))
-        assert set(rows([*run_of(unknown, 4, per_pos=(700.0, 500.0)), *run_of(THREE, 4)], NOON, EAGLE)) == {2, 3}
-        assert set(rows(run_of(THREE, 4), NOON, Setting(num_speculative_tokens=3))) == {3}
-
-    def test_a_setting_without_a_number_gives_no_row(self) -> None:
-        assert rows(run_of(life(tokens=None), 4), NOON, EAGLE) == {}
-
-    def test_what_shows_neither_length_nor_step_time_gives_no_row(self) -> None:
-        nothing = run_of(THREE, 4, has_speculation=False, has_latency=False, generation=None, steps=None)
-        assert rows(nothing, NOON, EAGLE) == {}
-
-    def test_old_traffic_at_a_setting_does_not_speak_for_its_newest(self) -> None:
-        pairs = [
-            *run_of(THREE, 40, ends_at=-10_000.0, per_pos=(100.0, 50.0, 20.0)),
-            *run_of(THREE, 40, per_pos=(800.0, 600.0, 400.0)),
-        ]
-        assert rows(pairs, NOON, EAGLE)[3].length == pytest.approx(2.8)
-
-    def test_replicas_at_one_setting_are_one_experience(self) -> None:
-        other = life("b", tokens=3)
-        pairs = [*run_of(THREE, 4, per_pos=(900.0, 700.0, 500.0)), *run_of(other, 4, per_pos=(700.0, 500.0, 300.0))]
-        found = rows(pairs, NOON, EAGLE)[3]
-        assert found.survival == pytest.approx((0.8, 0.6, 0.4))
-        assert found.num_drafts == 8000.0
 
 
 class TestWhatTheTunerIsTold:
@@ -115,24 +64,6 @@ class TestWhatTheTunerIsTold:
     def test_load_of_more_than_a_day_ago_does_not_weigh(self) -> None:
         pairs = [*run_of(THREE, 4, ends_at=-90_000.0, running=64.0), *run_of(THREE, 4, running=2.0)]
         assert [size for size, _ in self.told(pairs).batches] == pytest.approx([2.0], rel=0.1)  # type: ignore[attr-defined]
-
-
-class TestBatches:
-    def test_time_is_weighed_by_load_and_sizes_are_few(self) -> None:
-        pairs = [
-            (THREE, interval(THREE, 15.0 * n, running=running)) for n, running in enumerate((1.0, 1.1, 4.0, 4.3, 30.0))
-        ]
-        found = batches(pairs)
-        assert [weight for _, weight in found] == [30.0, 30.0, 15.0]
-        for (size, _), running in zip(found, (1.0, 4.0, 30.0), strict=True):
-            assert size == pytest.approx(running, rel=0.2)
-
-    def test_idle_time_gaps_and_unknown_load_say_nothing(self) -> None:
-        pairs = [
-            (THREE, interval(THREE, 15.0, running=0.2)), (THREE, interval(THREE, 30.0, running=None)),
-            (THREE, interval(THREE, 45.0, running=8.0, is_gap=True)),
-        ]  # fmt: skip
-        assert batches(pairs) == ()
 
 
 class TestFacts:
