@@ -54,6 +54,7 @@ class Reason(StrEnum):
     SETTING_UNKNOWN = "setting_unknown"
     UNRELIABLE_COUNTERS = "unreliable_counters"
     ENGINE_STUCK = "engine_stuck"
+    SERVER_DOWN = "server_down"
     REQUESTED_BY_OPERATOR = "requested_by_operator"
 
 

@@ -93,6 +93,7 @@ SENTENCES: Mapping[Reason, str] = {
         "The counters contradict each other or are too good to be true; nothing is concluded from them."
     ),
     Reason.ENGINE_STUCK: "The engine is stuck: its numbers say nothing of the setting.",
+    Reason.SERVER_DOWN: "The server went away by itself.",
     Reason.REQUESTED_BY_OPERATOR: "Asked for by an operator.",
 }
 
