@@ -13,7 +13,7 @@ from monitor.model.outcome import ChangeKind, RuleOutcome, Truth, TuneFiring
 from monitor.model.server import Group, ServerName
 from monitor.model.signal import SignalSet
 from monitor.tuning import TuneAdvice, TuneInput, tune
-from monitor.tuning.guard import Guarded, guard
+from monitor.tuning.guard import Guarded, guard, sure_gain
 from monitor.tuning.threshold import why_they_differ
 
 #: A decision rests on the traffic it saw; after this (seconds) it must be made anew.
@@ -145,6 +145,8 @@ def _of_advice(advice: TuneAdvice, rule: str, question: Question, firing: TuneFi
 def _of_firing(firing: TuneFiring, question: Question, given: TuneInput, advice: TuneAdvice) -> _Answer:
     now = question.setting.num_speculative_tokens
     change = firing.change
+    if change.kind is ChangeKind.TUNER and firing.guard == "sure":
+        return _guarded(firing, "", sure_gain(given), advice.action)
     if change.kind is ChangeKind.TUNER:
         return _of_advice(advice, firing.rule, question, firing)
     assert now is not None  # a setting without a number never gets past the faults
@@ -186,10 +188,10 @@ def _of_firing(firing: TuneFiring, question: Question, given: TuneInput, advice:
 def _guarded(firing: TuneFiring, held: str, said: Guarded, action: Action) -> _Answer:
     forecast = said.forecast
     if not said.is_allowed:
-        return _keep(firing, said.reason, f"{held} {said.sentence}")
+        return _keep(firing, said.reason, f"{held} {said.sentence}".strip())
     return _Answer(
-        action=action, tokens=said.num_speculative_tokens, reason=said.reason, sentence=f"{held} {said.sentence}",
-        rule=firing.rule, gain=forecast.gain if forecast else None,
+        action=action, tokens=said.num_speculative_tokens, reason=said.reason,
+        sentence=f"{held} {said.sentence}".strip(), rule=firing.rule, gain=forecast.gain if forecast else None,
         gain_low=forecast.gain_low if forecast else None, gain_high=forecast.gain_high if forecast else None,
         window_seconds=firing.window_seconds, rule_evidence=firing.evidence,
     )

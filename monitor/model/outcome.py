@@ -70,7 +70,8 @@ class TuneChange:
 class TuneFiring:
     """A tuning rule that has held for its `for` in one scope: what it asks, on which numbers, since when.
 
-    `guard` names who must agree first (`goodput`: the tuner predicts help and no trip of the opposite trigger).
+    `guard` names who must agree first (`goodput`: the tuner predicts help and no trip of the opposite trigger; `sure`,
+    for the tuner's own changes: even the lower bound of the predicted gain is worth it).
     """
 
     rule: str

@@ -119,7 +119,7 @@ class TuneModel(RuleModel):
     tune: Name
     when: str = "true"
     do: DoModel
-    guard: Literal["goodput"] | None = None
+    guard: Literal["goodput", "sure"] | None = None
 
 
 class InhibitModel(Part):
