@@ -22,20 +22,21 @@ from monitor.model.alert import AlertState, Matcher, Silence, SilenceId
 from monitor.model.record import EVERYTHING, Command, CommandKind, Pause, group_scope, server_scope
 from monitor.report.overview import decision_view
 
-#: How long a command waits for the daemon to take its request (seconds); the work itself goes on afterwards.
-_PATIENCE_SECONDS = 20.0
+#: How long a command waits for the daemon to take its request; the work itself goes on afterwards.
+Wait = Annotated[str, typer.Option(help="How long to wait for the daemon's answer.")]
+_PATIENCE = "20s"
 
 
-def _ask(context: Context, kind: CommandKind, subject: str) -> Command:
+def _ask(context: Context, kind: CommandKind, subject: str, wait: str) -> Command:
     """Write a request and wait until the daemon has answered it. Raises Absent where no daemon runs."""
-    clock = SystemClock()
+    clock, patience = SystemClock(), duration(wait, "--wait")
     if not is_running(context.folder()):
         raise Absent(f"no daemon runs on {context.folder()}: nothing can be changed (start it with `acceptd run`)")
     command = Command(uuid.uuid4().hex[:12], kind, subject, who(), clock.now())
     with context.writing() as store:
         with store.write() as unit:
             unit.commands.add(command)
-        deadline = clock.monotonic() + _PATIENCE_SECONDS
+        deadline = clock.monotonic() + patience
         while clock.monotonic() < deadline:
             with store.read() as unit:
                 answered = unit.commands.get(command.id)
@@ -48,7 +49,7 @@ def _ask(context: Context, kind: CommandKind, subject: str) -> Command:
 def _report(answer: Command, as_json: bool) -> None:
     """Print the daemon's answer; exit 1 where it refused or did not answer in time."""
     taken = answer.done_at is not None and not answer.outcome.startswith(("refused", "failed"))
-    outcome = answer.outcome or f"not answered within {_PATIENCE_SECONDS:g} s; the daemon will still see it"
+    outcome = answer.outcome or "not answered in time; the daemon will still see it"
     if as_json:
         print_json({"id": answer.id, "taken": taken, "outcome": outcome})
     else:
@@ -95,28 +96,31 @@ def plan(
 def apply(
     ctx: typer.Context,
     decision: Annotated[str, typer.Argument(help="Id of the decision, as shown by `plan`.")],
+    wait: Wait = _PATIENCE,
     as_json: Json = False,
 ) -> None:
     """Act on a decision: the daemon checks it again, restarts with the new setting, measures, keeps or reverts."""
-    _report(_ask(ctx.obj, CommandKind.APPLY, decision), as_json)
+    _report(_ask(ctx.obj, CommandKind.APPLY, decision, wait), as_json)
 
 
 def reject(
     ctx: typer.Context,
     decision: Annotated[str, typer.Argument(help="Id of the decision.")],
+    wait: Wait = _PATIENCE,
     as_json: Json = False,
 ) -> None:
     """Decline a decision that waits for approval."""
-    _report(_ask(ctx.obj, CommandKind.REJECT, decision), as_json)
+    _report(_ask(ctx.obj, CommandKind.REJECT, decision, wait), as_json)
 
 
 def rollback(
     ctx: typer.Context,
     subject: Annotated[str, typer.Argument(help="A rollout's id, or a group: its active or last rollout.")],
+    wait: Wait = _PATIENCE,
     as_json: Json = False,
 ) -> None:
     """Bring the servers of a rollout back to the last good setting."""
-    _report(_ask(ctx.obj, CommandKind.ROLLBACK, subject), as_json)
+    _report(_ask(ctx.obj, CommandKind.ROLLBACK, subject, wait), as_json)
 
 
 def _scope(context: Context, name: str) -> str:

@@ -30,7 +30,7 @@ def tune(
         raise ConfigError([Problem("OBSERVED", "nothing", "a JSON file, or --stdin")])
     try:
         given = json.loads(file_bytes(observed))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError([Problem(str(observed), str(error), "one JSON object")]) from error
     answer = tune_json(given)
     if as_json or "error" in answer:

@@ -99,10 +99,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except MonitorError as error:
         errors.print(str(error), style="red", markup=False, soft_wrap=True)
         sys.exit(1)
-    except BrokenPipeError:
-        # The reader of a pipe has seen enough.
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as error:
         # A file or folder that this user may not touch, a full disk: a sentence, not a traceback.
         where = f"{error.filename}: " if error.filename is not None else ""

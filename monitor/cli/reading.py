@@ -47,6 +47,9 @@ def read(
         raise ConfigError([Problem("SOURCES", "files and URLs together", "either files or URLs")])
     if len(urls) > 1:
         raise ConfigError([Problem("SOURCES", f"{len(urls)} URLs", "one URL at a time")])
+    if not urls and elapsed and len(elapsed) != len(sources) - 1:
+        gaps = f"{len(sources) - 1}, one between each two pages"
+        raise ConfigError([Problem("--elapsed, --scraped-at", f"{len(elapsed)} times", gaps)])
     if urls:
         pages, elapsed, scraped_at = _fetch(urls[0], between)
     else:

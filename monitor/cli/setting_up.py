@@ -65,12 +65,13 @@ def check(
         print_json({"config": name, "ok": not problems, "problems": found})
     elif problems:
         for problem in problems:
-            console.print(str(problem), style="red", markup=False)
+            console.print(str(problem), style="red", markup=False, soft_wrap=True)
         count = len(problems)
-        console.print(f"{count} mistake{'s' if count != 1 else ''} in {name}", markup=False)
+        console.print(f"{count} mistake{'s' if count != 1 else ''} in {name}", markup=False, soft_wrap=True)
     elif config is not None:
         servers = len(config.servers)
-        console.print(f"{name}: fine ({servers} server{'s' if servers != 1 else ''}, {rules} rules)", markup=False)
+        console.print(f"{name}: fine ({servers} server{'s' if servers != 1 else ''}, {rules} rules)", markup=False,
+                      soft_wrap=True)
     if problems:
         raise typer.Exit(2)
 

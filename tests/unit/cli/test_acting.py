@@ -1,0 +1,168 @@
+"""Commands that ask the daemon: they write a request, wait for its answer and change nothing themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from monitor.model.record import Command, CommandKind
+from tests.unit.cli.conftest import Folder, Run
+
+
+@contextmanager
+def answering(folder: Folder, outcome: str) -> Iterator[list[Command]]:
+    """A daemon that answers every request with `outcome`; what it was asked."""
+    asked: list[Command] = []
+    over = threading.Event()
+
+    def serve() -> None:
+        store = folder.store()
+        while not over.wait(0.05):
+            with store.read() as unit:
+                pending = unit.commands.pending()
+            for command in pending:
+                asked.append(command)
+                with store.write() as unit:
+                    unit.commands.finish(command.id, folder.now, outcome)
+        store.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield asked
+    finally:
+        over.set()
+        thread.join()
+
+
+REQUESTS = [("apply", "d-1", CommandKind.APPLY), ("reject", "d-1", CommandKind.REJECT),
+            ("rollback", "chat", CommandKind.ROLLBACK)]
+
+
+@pytest.mark.parametrize(("command", "subject", "kind"), REQUESTS)
+class TestRequests:
+    def test_it_is_asked_for_in_the_callers_name_and_the_answer_is_printed(
+        self, acceptd: Run, daemon: Folder, command: str, subject: str, kind: CommandKind
+    ) -> None:
+        with answering(daemon, "started rollout r-1: [2] -> [3]") as asked:
+            said = acceptd("--data-dir", daemon.path, command, subject)
+        assert (said.code, said.out.strip()) == (0, "started rollout r-1: [2] -> [3]")
+        (one,) = asked
+        assert (one.kind, one.subject) == (kind, subject)
+        assert one.author
+
+    @pytest.mark.parametrize("outcome", ["refused (limits): too many", "failed: a bug"])
+    def test_a_refusal_is_exit_code_1(
+        self, acceptd: Run, daemon: Folder, command: str, subject: str, kind: CommandKind, outcome: str
+    ) -> None:
+        with answering(daemon, outcome):
+            said = acceptd("--data-dir", daemon.path, command, subject, "--json")
+        assert said.code == 1
+        assert said.json() == {"id": said.json()["id"], "taken": False, "outcome": outcome}
+
+    def test_without_a_daemon_nothing_is_asked(
+        self, acceptd: Run, folder: Folder, command: str, subject: str, kind: CommandKind
+    ) -> None:
+        said = acceptd("--data-dir", folder.path, command, subject)
+        assert (said.code, said.out) == (3, "")
+        assert "no daemon runs on" in said.err and "acceptd run" in said.err
+        with folder.store().read() as unit:
+            assert unit.commands.pending() == []
+
+
+class TestPlan:
+    def test_it_shows_the_command_line_as_it_is(self, acceptd: Run, folder: Folder) -> None:
+        said = acceptd("--data-dir", folder.path, "plan", "chat").out
+        for words in ("chat: raise, ngram, 2 tokens -> ngram, 3 tokens", "- k 2", "+ k 3", "[some]",
+                      "Do it with: acceptd apply d-1"):
+            assert words in said
+
+    def test_a_decision_without_a_plan_says_why_there_is_none(self, acceptd: Run, folder: Folder) -> None:
+        said = acceptd("--data-dir", folder.path, "plan", "d-0").out
+        assert "no server of the group is managed" in said
+
+    def test_an_unknown_one_is_refused(self, acceptd: Run, folder: Folder) -> None:
+        said = acceptd("--data-dir", folder.path, "plan", "d-9")
+        assert said.code == 3 and "no decision 'd-9'" in said.err
+
+
+class TestPauses:
+    def test_they_work_with_the_daemon_down(self, acceptd: Run, folder: Folder) -> None:
+        base = ("--data-dir", folder.path)
+        assert acceptd(*base, "pause", "chat", "--reason", "incident [7]", "--for", "4h").code == 0
+        assert acceptd(*base, "pause").code == 0
+        said = acceptd(*base, "status").out
+        assert "incident [7]" in said and "Paused: *" in said
+        assert acceptd(*base, "resume", "chat").out.startswith("Resumed: group:chat")
+        assert acceptd(*base, "resume").code == 0
+        assert "Paused" not in acceptd(*base, "status").out
+
+    def test_a_pause_that_was_none_is_exit_code_1(self, acceptd: Run, folder: Folder) -> None:
+        said = acceptd("--data-dir", folder.path, "resume", "chat-1", "--json")
+        assert (said.code, said.json()) == (1, {"scope": "server:chat-1", "lifted": False})
+
+    @pytest.mark.parametrize("command", ["pause", "resume"])
+    def test_an_unknown_scope_is_told_the_known_ones(self, acceptd: Run, folder: Folder, command: str) -> None:
+        said = acceptd("--data-dir", folder.path, command, "nope")
+        assert said.code == 3
+        assert "known: * (everything), chat, chat-1, chat-2" in said.err
+
+    def test_a_time_that_is_none_is_refused(self, acceptd: Run, folder: Folder) -> None:
+        for text in ("4", "0s", "-1h", "9999y"):
+            said = acceptd("--data-dir", folder.path, "pause", "chat", f"--for={text}")
+            assert said.code == 2 and said.err.startswith("--for")
+        with folder.store().read() as unit:
+            assert unit.pauses.active(folder.now) == []
+
+
+class TestSilences:
+    def test_matchers_are_stored_as_given(self, acceptd: Run, folder: Folder) -> None:
+        matchers = ("server=chat-1", "alertname=~Accept.*|Draft.*", 'group!="x"', "severity!~info")
+        said = acceptd("--data-dir", folder.path, "silence", *matchers, "--for", "1h", "--json")
+        assert said.code == 0
+        with folder.store().read() as unit:
+            (one,) = unit.silences.all()
+        assert one.id == said.json()["id"]
+        assert [(m.label, m.operator, m.value) for m in one.matchers] == [
+            ("server", "=", "chat-1"), ("alertname", "=~", "Accept.*|Draft.*"), ("group", "!=", "x"),
+            ("severity", "!~", "info"),
+        ]  # fmt: skip
+        assert (one.ends_at - one.starts_at).total_seconds() == 3600
+
+    @pytest.mark.parametrize("matcher", ["server", "=x", "a=~[", "a!~(", ""])
+    def test_a_wrong_matcher_is_refused_by_name(self, acceptd: Run, folder: Folder, matcher: str) -> None:
+        said = acceptd("--data-dir", folder.path, "silence", matcher)
+        assert said.code == 2
+        assert said.err.startswith(f"matcher: found {matcher!r}, expected")
+
+
+class TestAcknowledging:
+    @pytest.mark.parametrize("subject", ["AcceptanceCliff", "a"])
+    def test_by_name_or_server(self, acceptd: Run, folder: Folder, subject: str) -> None:
+        said = acceptd("--data-dir", folder.path, "ack", subject)
+        assert (said.code, said.out.strip()) == (0, "Acknowledged: AcceptanceCliff")
+        with folder.store().read() as unit:
+            (one,) = unit.alerts.all()
+        assert one.acknowledged_by
+
+    def test_nothing_that_fires_is_exit_code_3(self, acceptd: Run, folder: Folder) -> None:
+        for more in ((), ("--json",)):
+            said = acceptd("--data-dir", folder.path, "ack", "ServerDown", *more)
+            assert said.code == 3 and "no alert is firing that matches 'ServerDown'" in said.err
+
+
+def test_a_request_that_is_not_answered_is_said_to_wait(acceptd: Run, daemon: Folder) -> None:
+    said = acceptd("--data-dir", daemon.path, "apply", "d-1", "--wait", "100ms", "--json")
+    assert said.code == 1
+    assert "the daemon will still see it" in said.json()["outcome"]
+    with daemon.store().read() as unit:
+        (waiting,) = unit.commands.pending()
+    assert (waiting.kind, waiting.subject, waiting.done_at) == (CommandKind.APPLY, "d-1", None)
+
+
+def test_a_wait_that_is_none_is_refused(acceptd: Run, daemon: Folder) -> None:
+    said = acceptd("--data-dir", daemon.path, "apply", "d-1", "--wait", "0s")
+    assert said.code == 2 and said.err.startswith("--wait")
