@@ -120,6 +120,10 @@ class Calendar:
         """Run every day."""
         self._scheduler.add_job(run, CronTrigger(hour=at.hour, minute=at.minute, timezone=ZoneInfo(zone)), id=job)
 
+    def hourly(self, job: str, run: Callable[[], None], minute: int) -> None:
+        """Run every hour at that minute."""
+        self._scheduler.add_job(run, CronTrigger(minute=minute, timezone=ZoneInfo("UTC")), id=job)
+
     def start(self) -> None:
         """Start the scheduler's thread."""
         self._scheduler.start()

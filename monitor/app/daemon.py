@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, time, timedelta
 from urllib.parse import urlsplit
@@ -29,15 +30,17 @@ from monitor.clock import Clock
 from monitor.config.fleet import configured_settings, groups, host_name, servers, tuning_sets
 from monitor.config.load import secret
 from monitor.config.model import Config
-from monitor.config.rules import LoadedRules, shipped_slos
+from monitor.config.rules import LoadedRules
 from monitor.cycle.act import Actor
 from monitor.cycle.collect import Collector
 from monitor.cycle.decider import Decider
-from monitor.cycle.evaluate import Evaluator
+from monitor.cycle.evaluate import Evaluator, rolling
+from monitor.cycle.gate import FleetGate
 from monitor.cycle.history import History
 from monitor.cycle.judge import StoredJudge
 from monitor.cycle.prober import Prober
 from monitor.cycle.settings import SettingFinder
+from monitor.cycle.slos import SloKeeper
 from monitor.cycle.tell import event_sink
 from monitor.dialects import Dialects
 from monitor.errors import FatalError, MonitorError
@@ -66,6 +69,8 @@ _REMEMBERED = 120_000
 _REMEMBER_MOST, _REMEMBER_LEAST = 86_400.0, 7_200.0
 #: The loop counts as standing still after so many turns, and at least so long (seconds).
 _STILL_TURNS, _STILL_LEAST = 5.0, 120.0
+#: Longest wait for the history of one server to be read to its end, at a stop (seconds).
+_READ_BACK_ENDS = 20.0
 
 
 class Daemon:
@@ -103,7 +108,7 @@ class Daemon:
         self.reports = Reports(
             store, self.groups, config.report, config.data_dir / "reports", host=host_name(config),
             simulated=config.simulated, receivers=self._told, clock=clock, told=self._wake_outbox,
-            policies=shipped_slos(),
+            policies=rules.slos,
         )
         self._fleet = self._make_fleet()
         self._history = History(self._remember_seconds())
@@ -119,8 +124,11 @@ class Daemon:
         sink = event_sink(self._told, simulated=config.simulated)
         timing = Timing(judge_seconds=min(15.0, max(1.0, config.scrape.interval)))
         judge = StoredJudge(store, self._group_of, scrape_seconds=config.scrape.interval)
+        self._slos = SloKeeper(store, rules.slos, self.groups, answers=self._answers)
+        self._reading_back: threading.Thread | None = None
+        gate = FleetGate(self._slos.refusal, self._history)
         self._executor = Executor(
-            store, clock, self._fleet, judge, holder=holder, timing=timing, on_event=sink
+            store, clock, self._fleet, judge, holder=holder, gate=gate, timing=timing, on_event=sink
         )
         self._orders = Orders(store, self._fleet, holder=holder, timing=timing, on_event=sink)
         self._fatal = fatal
@@ -152,6 +160,7 @@ class Daemon:
         if self._scraping is not None:
             self._scraping.stop()
             self._scraping = None
+        self._stop_slos()
         # What the last turns queued is told before the threads end.
         for worker in self._workers:
             worker.stop()
@@ -163,16 +172,29 @@ class Daemon:
             parts.scraping.close()
             parts.asking.close()
 
+    def _stop_slos(self) -> None:
+        """End reading back, and store the checks of the last turn."""
+        self._slos.stop()
+        if self._reading_back is not None:
+            self._reading_back.join(_READ_BACK_ENDS)
+            self._reading_back = None
+        try:
+            self._slos.store_checks()
+        except MonitorError as error:
+            log.warning("newest checks not stored: %s", error)
+
     def _start(self) -> None:
         now = self._clock.now()
         tracks, last_ok = self._remember(now)
+        self._reading_back = threading.Thread(target=self._slos.read_back, args=(now,), name="slo-history", daemon=True)
+        self._reading_back.start()
         self._watchdog.start()
         self._start_servers(now)
         self._collector = Collector(
             self._by_name, {name: parts.scraping for name, parts in self._parts.items()}, self._store, self._history,
             readers=self._dialects.reader, tracks=tracks, last_ok=last_ok, settings=self._settings,
             interval_seconds=self._config.scrape.interval, timeout_seconds=self._config.scrape.timeout,
-            boot_id=self._boot_id, clock=self._clock, counters=self._telemetry,
+            boot_id=self._boot_id, clock=self._clock, counters=self._telemetry, listener=self._slos,
         )
         self._scraping = ScrapeLoop(
             self._collector.scrape, interval=self._config.scrape.interval, workers=self._workers_for_scrapes(),
@@ -193,6 +215,7 @@ class Daemon:
         report = self._config.report
         self._calendar.weekly("report", self.reports.scheduled, report.day, report.at, report.timezone)
         self._calendar.daily("prune", self._prune, time(3, 17))
+        self._calendar.hourly("roll up", self._roll_up, 7)
         self._calendar.start()
         self._start_web()
 
@@ -230,6 +253,7 @@ class Daemon:
             telling=TellingPolicy(repeat_seconds=config.notify.repeat,
                                   page_repeat_seconds=min(config.notify.repeat, 1800.0)),
             credit_seconds=2.5 * config.rules.interval, baseline_seconds=config.rules.baseline_window,
+            slos=self._slos,
         )
         decider = Decider(
             self._store, self._history, self.groups, self._fleet, receivers=self._told, simulated=config.simulated,
@@ -267,6 +291,8 @@ class Daemon:
     def _act(self, actor: Actor) -> None:
         try:
             happened = actor.run(self._clock.now())
+            with self._store.read() as unit:
+                self._slos.changing(rolling(unit, self._clock.now()))
         except MonitorError as error:
             log.error("acting failed: %s", error)
             return
@@ -320,6 +346,9 @@ class Daemon:
             sentence = f"{name} was not running when acceptd started: starting it with {setting.describe()}"
             unit.restarts.add(Restart(name, now, sentence, "begun"))
             unit.audit.add(AuditEntry(now, "acceptd", "server.start", name, sentence))
+        if group is not None:
+            patience = group.limits.start_seconds + group.limits.first_start_seconds
+            self._slos.starting(name, now + timedelta(seconds=patience))
         log.info("starting managed server server=%s setting=%s", name, setting.describe())
         one.driver.start(setting, f"boot-{secrets.token_hex(4)}")
 
@@ -353,6 +382,15 @@ class Daemon:
         except MonitorError as error:
             log.warning("outbox cannot be counted: %s", error)
 
+    def _answers(self, name: ServerName) -> bool | None:
+        """What a probe found of a server beside its page: that it is stuck, or well; None where none was asked."""
+        result = self._prober.result(name)
+        return False if result is not None and result.failed else self._prober.health(name)
+
+    def _roll_up(self) -> None:
+        """Keep long spans cheap to read: a start and a report read what is rolled up."""
+        log.debug("rolled up rows=%s", self._store.roll_up(self._clock.now()))
+
     def _prune(self) -> None:
         keep = self._config.store.retention
         gone = self._store.prune(
@@ -368,6 +406,7 @@ class Daemon:
         view = DaemonView(
             self._store, self._telemetry, self.groups, self.servers, self._clock, self._heart,
             tried_all=self._collector.tried_all, report_file=self.reports.file, live_report=self.reports.live,
+            slos=lambda: self._slos.statuses,
         )
         host = urlsplit(f"//{config.web.listen}").hostname or ""
         names = frozenset({"localhost", "127.0.0.1", "[::1]", host})

@@ -10,6 +10,7 @@ from monitor.clock import Clock
 from monitor.errors import StoreError
 from monitor.model.server import Group, Server
 from monitor.report.overview import overview
+from monitor.slo.burn import SloStatus
 from monitor.store import Store
 from monitor.telemetry import Telemetry
 
@@ -38,8 +39,10 @@ class DaemonView:
     def __init__(
         self, store: Store, telemetry: Telemetry, groups: Sequence[Group], servers: Sequence[Server], clock: Clock,
         heart: Heart, *, tried_all: Callable[[], bool], report_file: Callable[[str | None], Path | None],
-        live_report: Callable[[], str],
+        live_report: Callable[[], str], slos: Callable[[], Sequence[SloStatus] | None] = lambda: None,
     ) -> None:
+        """`slos`: every SLO as of the newest evaluation; None while their history is being read."""
+        self._slos = slos
         self._store = store
         self._telemetry = telemetry
         self._groups = tuple(groups)
@@ -80,7 +83,8 @@ class DaemonView:
     def overview(self) -> dict[str, Any]:
         """How everything stands now."""
         with self._store.read() as unit:
-            return overview(unit, self._groups, list(self._servers.values()), self._clock.now())
+            now = self._clock.now()
+            return overview(unit, self._groups, list(self._servers.values()), now, slos=self._slos())
 
     def report_file(self, key: str | None) -> Path | None:
         """The HTML of a report."""

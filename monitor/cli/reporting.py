@@ -11,7 +11,7 @@ from monitor.app.reports import write_report
 from monitor.cli.context import Context
 from monitor.cli.output import console
 from monitor.clock import SystemClock
-from monitor.config.rules import shipped_slos
+from monitor.config.rules import load_objectives
 from monitor.errors import ConfigError, Problem
 from monitor.report.assemble import assemble, week_key
 from monitor.report.render import to_html, to_json, to_markdown
@@ -40,7 +40,7 @@ def report(
         made = assemble(
             unit, running.groups, end=now, now=now, key=f"{week_key(now, 'UTC')}-so-far" if week else "report",
             host=running.host, target=running.report_target, simulated=running.simulated, days=days,
-            policies=shipped_slos(),
+            policies=load_objectives(Path(file) for file in running.slo_files),
         )
     if output is None:
         print(_RENDER[form](made), end="" if form == "html" else "\n")

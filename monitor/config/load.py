@@ -131,9 +131,10 @@ def _contradictions(file: str, config: Config) -> Iterator[Problem]:
             program = Path(server.driver.command[0])
             if not program.exists():
                 yield Problem(f"servers[{index}].driver.command[0]", repr(str(program)), "an existing program", file)
-    for index, rules_file in enumerate(config.rules.files):
-        if not rules_file.is_file():
-            yield Problem(f"rules.files[{index}]", repr(str(rules_file)), "an existing file", file)
+    for section, files in (("rules", config.rules.files), ("slo", config.slo.files)):
+        for index, path in enumerate(files):
+            if not path.is_file():
+                yield Problem(f"{section}.files[{index}]", repr(str(path)), "an existing file", file)
 
 
 def metrics_url(server: ServerConfig) -> str:

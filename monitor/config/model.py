@@ -196,6 +196,15 @@ class Rules(Section):
     )
 
 
+class SloConfig(Section):
+    """Which objectives hold."""
+
+    shipped: bool | None = Field(
+        None, description="Whether the shipped objectives hold; where unset they do unless `files` are given."
+    )
+    files: tuple[Path, ...] = Field((), description="SLO files of your own, in acceptd's form or OpenSLO's.")
+
+
 class Slack(Section):
     """Where on-call is told: a bot token with a channel, or an incoming webhook."""
 
@@ -272,6 +281,7 @@ class Config(Section):
     scrape: Scrape = Field(default_factory=lambda: Scrape.model_validate({}), description="How pages are fetched.")
     store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="History.")
     rules: Rules = Field(default_factory=lambda: Rules.model_validate({}), description="Rules.")
+    slo: SloConfig = Field(default_factory=lambda: SloConfig.model_validate({}), description="Objectives.")
     slack: Slack | None = Field(None, description="Slack; without it notices go to the console.")
     notify: Notify = Field(default_factory=lambda: Notify.model_validate({}), description="Repetition.")
     report: Report = Field(default_factory=lambda: Report.model_validate({}), description="Weekly report.")

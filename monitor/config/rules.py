@@ -1,11 +1,12 @@
-"""Which rules a configuration asks for: the shipped sets, the operator's files, the overridden times."""
+"""Which rules and objectives a configuration asks for: the shipped ones, the operator's files, the overridden times."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from monitor.config.fleet import group_name
 from monitor.config.model import Config, Rules
 from monitor.errors import ConfigError, Problem
 from monitor.model.document import one_of
@@ -14,7 +15,7 @@ from monitor.policy.load import PARAMETERS, load_rules, with_parameters
 from monitor.policy.rule import RuleSet
 from monitor.shipped import rules_folder
 from monitor.signals.vocabulary import VOCABULARY
-from monitor.slo.load import SloPolicy, load_slos
+from monitor.slo.load import SloPolicy, check_scopes, load_slos
 
 #: The shipped alert rules.
 ALERTS = "alerts"
@@ -26,10 +27,11 @@ TUNING = ("threshold", "guarded", "goodput")
 
 @dataclass(frozen=True, slots=True)
 class LoadedRules:
-    """Alert rules (with their inhibitions) for all scopes, and the tuning sets by name."""
+    """Alert rules (with their inhibitions) for all scopes, the tuning sets by name, and the objectives."""
 
     alerts: RuleSet
     tuning: Mapping[str, RuleSet]
+    slos: tuple[SloPolicy, ...] = ()
 
     def __len__(self) -> int:
         return len(self.alerts.alerts) + sum(len(rules.tunes) for rules in self.tuning.values())
@@ -60,6 +62,13 @@ def load_configured_rules(config: Config) -> LoadedRules:
         except ConfigError as error:
             found += error.problems
     found += _unknown_sets(config, loaded)
+    slos: tuple[SloPolicy, ...] = ()
+    try:
+        slos = load_objectives(slo_paths(config))
+        names = [(group_name(one), one.name) for one in config.servers]
+        found += check_scopes(slos, sorted({group for group, _ in names}), [server for _, server in names])
+    except ConfigError as error:
+        found += error.problems
     if found:
         raise ConfigError(found)
     loaded = _with_parameters(loaded, rules)
@@ -67,14 +76,14 @@ def load_configured_rules(config: Config) -> LoadedRules:
         alerts=tuple(rule for one in loaded.values() for rule in one.alerts),
         inhibitions=tuple(rule for one in loaded.values() for rule in one.inhibitions),
     )
-    return LoadedRules(alerts, {name: RuleSet(tunes=one.tunes) for name, one in loaded.items() if one.tunes})
+    return LoadedRules(alerts, {name: RuleSet(tunes=one.tunes) for name, one in loaded.items() if one.tunes}, slos)
 
 
 def _text(path: Path) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([Problem(str(path), str(error), "a readable rule file")]) from error
+        raise ConfigError([Problem(str(path), str(error), "a readable file")]) from error
 
 
 def _unknown_sets(config: Config, loaded: Mapping[str, RuleSet]) -> list[Problem]:
@@ -106,7 +115,22 @@ def _with_parameters(loaded: dict[str, RuleSet], rules: Rules) -> dict[str, Rule
     return changed
 
 
-def shipped_slos() -> tuple[SloPolicy, ...]:
-    """The objectives that hold until others are given."""
-    path = rules_folder() / f"{SLOS}.yaml"
-    return load_slos({str(path): _text(path)})
+def slo_paths(config: Config) -> tuple[Path, ...]:
+    """The SLO files that `config` asks for: the shipped one unless others are given or it is switched off."""
+    own = config.slo.files
+    shipped = not own if config.slo.shipped is None else config.slo.shipped
+    return (*((rules_folder() / f"{SLOS}.yaml",) if shipped else ()), *own)
+
+
+def load_objectives(paths: Iterable[Path]) -> tuple[SloPolicy, ...]:
+    """The objectives of SLO files. Raises ConfigError with every mistake in every file."""
+    sources: dict[str, str] = {}
+    found: list[Problem] = []
+    for path in paths:
+        try:
+            sources[str(path)] = _text(path)
+        except ConfigError as error:
+            found += error.problems
+    if found:
+        raise ConfigError(found)
+    return load_slos(sources)

@@ -7,7 +7,7 @@ with the head that was stored, never with one that was only in memory.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
@@ -19,7 +19,8 @@ from monitor.dialects import ServerReader
 from monitor.errors import ScrapeError, StoreError
 from monitor.intervals.server import advance
 from monitor.intervals.track import Context, Step, Track
-from monitor.model.life import LastReading
+from monitor.model.interval import Interval
+from monitor.model.life import LastReading, Life
 from monitor.model.reading import Reading, Verdict
 from monitor.model.server import Server, ServerName
 from monitor.scrape.client import ACCEPT_PAGE, ServerClient
@@ -39,6 +40,20 @@ class Counters(Protocol):
 
     def intervals_stored(self, server: str, count: int) -> None:
         """So many intervals were stored."""
+
+
+class Listener(Protocol):
+    """Who else hears of pages, once they are stored."""
+
+    def noted(self, reading: Reading, lives: Iterable[Life], intervals: Iterable[Interval]) -> None:
+        """A page was stored, with the lives and intervals that it brought."""
+
+
+class NoListener:
+    """Nobody."""
+
+    def noted(self, reading: Reading, lives: Iterable[Life], intervals: Iterable[Interval]) -> None:
+        """Nothing."""
 
 
 @dataclass(slots=True)
@@ -72,6 +87,7 @@ class Collector:
         boot_id: str,
         clock: Clock,
         counters: Counters,
+        listener: Listener | None = None,
     ) -> None:
         self._servers = servers
         self._clients = clients
@@ -83,6 +99,7 @@ class Collector:
         self._boot_id = boot_id
         self._clock = clock
         self._counters = counters
+        self._listener = listener or NoListener()
         self._states = {
             name: _State(readers(name), tracks.get(name, Track(server=name)), last_ok.get(name)) for name in servers
         }
@@ -110,6 +127,7 @@ class Collector:
         if known is not None and known.restarted:
             self._settings.restart_seen(name)
         self._history.add(step.lives, step.intervals, refined.scraped_at)
+        self._listener.noted(refined, step.lives, step.intervals)
         self._tell(name, state, refined, step)
         self._counters.scraped(name, refined.verdict.value, self._clock.monotonic() - began)
         self._counters.server_up(name, readable, refined.scraped_at.timestamp())

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from monitor.cycle.facts import changes_of_last_day, daemon_facts, failed_restart, server_facts
 from monitor.cycle.history import History
 from monitor.cycle.prober import Prober
+from monitor.cycle.slos import NoObjectives, Objectives
 from monitor.model.alert import Alert
 from monitor.model.life import LastReading
 from monitor.model.notice import NoticeKind
@@ -92,8 +93,10 @@ class Evaluator:
         simulated: bool,
         credit_seconds: float,
         baseline_seconds: float = SHORT_WINDOW_SECONDS,
+        slos: Objectives | None = None,
     ) -> None:
         """`baseline_seconds`: length of the windows that baselines learn from."""
+        self._slos = slos or NoObjectives()
         self._baseline_seconds = baseline_seconds
         self._store = store
         self._history = history
@@ -128,7 +131,8 @@ class Evaluator:
             last = seen.readings.get(name)
             self._prober.look_health(name, last is not None and last.reading.verdict is Verdict.SCRAPE_ERROR)
         alert_side = evaluate(self._alert_rules, found, self._scopes(), seen.timers, now, credit_seconds=self._credit)
-        step = step_alerts(seen.alerts, alert_side.outcomes, now, credit_seconds=self._credit)
+        outcomes = (*alert_side.outcomes, *self._slos.look(now).outcomes)
+        step = step_alerts(seen.alerts, outcomes, now, credit_seconds=self._credit)
         tuned = self._evaluate_tuning(found, seen.timers, now)
         told = self._keep(step, seen, found, tuned, now)
         for transition in step.transitions:
@@ -177,7 +181,7 @@ class Evaluator:
         return _Seen(
             readings=readings,
             changes=changes,
-            rolling={c.server for c in unit.changes.active() if c.state in _ROLLING and not _is_overdue(c, now)},
+            rolling=rolling(unit, now),
             alerts=unit.alerts.all(resolved_since=now - timedelta(days=1)),
             timers={(timer.rule, timer.scope): timer for timer in unit.timers.all()},
             baselines=baselines,
@@ -231,7 +235,7 @@ class Evaluator:
         now: datetime,
     ) -> int:
         """Store alerts, timers and baselines, and queue notices, in one transaction."""
-        told = 0
+        told, checks = 0, self._slos.checks()
         with self._store.write() as unit:
             muter = Muter(step.alerts, self._alert_rules.inhibitions, unit.silences.active(now), seen.rolling, now)
             changed = {(a.fingerprint, a.active_since): a for a in step.changed}
@@ -244,6 +248,8 @@ class Evaluator:
             unit.timers.put([timer for evaluation in tuned.values() for timer in evaluation.changed])
             for baseline in self._baselines(seen, found, now):
                 unit.baselines.put(baseline)
+            unit.checks.add(checks)
+        self._slos.stored(checks)
         return told
 
     def _queue(self, unit: Unit, telling: Telling, seen: _Seen, now: datetime) -> None:
@@ -286,6 +292,11 @@ class Evaluator:
                 if is_settled(new) and not is_settled(old):
                     log.info("baseline settled server=%s length=%.3f key=%s", name, new.acceptance_length, key)
         return learned
+
+
+def rolling(unit: Unit, now: datetime) -> set[ServerName]:
+    """Servers that a change of ours is draining, restarting or warming now."""
+    return {c.server for c in unit.changes.active() if c.state in _ROLLING and not _is_overdue(c, now)}
 
 
 def _is_overdue(change: Change, now: datetime) -> bool:

@@ -64,13 +64,13 @@ def assemble(
         Inputs(
             key=key, start=start, end=end, made_at=now, host=host, groups=groups, pairs=pairs,
             decisions={str(name): decision for name, decision in decisions.items()}, changes=changes, alerts=alerts,
-            slos=_slos(policies, groups, pairs, start, end), target_acceptance=target, simulated=simulated,
+            slos=_slos(unit, policies, groups, pairs, start, end), target_acceptance=target, simulated=simulated,
         )
     )
 
 
 def _slos(
-    policies: Sequence[SloPolicy], groups: Sequence[Group], pairs: Mapping[ServerName, Sequence[Pair]],
+    unit: Unit, policies: Sequence[SloPolicy], groups: Sequence[Group], pairs: Mapping[ServerName, Sequence[Pair]],
     start: datetime, end: datetime,
 ) -> tuple[SloStatus, ...]:
     """Every objective of every group over the report's days, from the intervals that were read for it anyway."""
@@ -79,6 +79,8 @@ def _slos(
         for _, interval in own:
             if start < interval.end <= end:
                 book.add_interval(interval)
+    for checks in unit.checks.between([name for group in groups for name in group.servers], start, end):
+        book.add_checks(checks.server, checks.end, answered=checks.answered, missed=checks.missed)
     found = book.statuses(end)
-    # Uptime is counted from checks, which a report does not have: an objective without events says nothing here.
+    # An objective without events says nothing here.
     return tuple(status for status in found if status.attainment.valid > 0)

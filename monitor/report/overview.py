@@ -5,7 +5,7 @@ Made from the store alone, so that it is right with the daemon up or down (and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,9 +17,11 @@ from monitor.model.record import EVERYTHING, Pause, group_scope, server_scope
 from monitor.model.rollout import Change, Rollout
 from monitor.model.server import Group, Server, ServerName
 from monitor.model.signal import SignalSet
+from monitor.report.slo_view import slo_view
 from monitor.signals.build import signals
 from monitor.signals.vocabulary import Family
 from monitor.signals.window import Pair
+from monitor.slo.burn import SloStatus
 from monitor.store.api import Unit
 
 #: Signals of the overview, in reading order; all over the same window.
@@ -63,9 +65,12 @@ def load_pairs(
 
 def overview(
     unit: Unit, groups: Sequence[Group], servers: Sequence[Server], now: datetime, *,
-    window_seconds: float = WINDOW_SECONDS,
+    window_seconds: float = WINDOW_SECONDS, slos: Iterable[SloStatus] | None = None,
 ) -> dict[str, Any]:
-    """Everything at `now`: `groups` (each with its `servers`), `alerts`, `pauses`; unknown numbers are None."""
+    """Everything at `now`: `groups` (each with its `servers`), `alerts`, `pauses`, `slos`; unknown numbers are None.
+
+    `slos` is None where nobody has counted them: that takes a month of history.
+    """
     by_name = {server.name: server for server in servers}
     pairs = load_pairs(unit, None, now - timedelta(seconds=window_seconds + 3600), now) if servers else {}
     readings = {last.reading.server: last for last in unit.readings.all()}
@@ -96,6 +101,7 @@ def overview(
         ],
         "alerts": [alert_view(alert) for alert in alerts],
         "pauses": [_pause_view(pause) for pause in pauses],
+        "slos": None if slos is None else [slo_view(status) for status in slos],
     }
 
 

@@ -126,4 +126,13 @@ def _milliseconds(value: float | None) -> str:
     return "–" if value is None else f"{value * 1000:,.1f} ms"
 
 
-_FILTERS: dict[str, Any] = {"share": _share, "number": _number, "milliseconds": _milliseconds}
+def _span(seconds: float | None) -> str:
+    """Time until an error budget is spent: in days or hours, since nobody plans by the minute."""
+    if seconds is None:
+        return "–"
+    if seconds <= 0:
+        return "is spent"
+    return f"{seconds / 86400:.1f} d" if seconds >= 2 * 86400 else f"{seconds / 3600:.1f} h"
+
+
+_FILTERS: dict[str, Any] = {"share": _share, "number": _number, "milliseconds": _milliseconds, "span": _span}

@@ -1,0 +1,93 @@
+"""Feeds a book of SLOs from the store: what is older is read in coarser steps, so that a start never takes long.
+
+Events add up, so they are read by the hour beyond three days and by five minutes beyond six hours. Time slices do not:
+they are read by five minutes throughout, without the histograms where no slice needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from monitor.model.interval import Interval
+from monitor.model.server import Group, ServerName
+from monitor.model.slo import Indicator
+from monitor.slo.book import SloBook
+from monitor.store import Store
+from monitor.store.api import Unit
+from monitor.store.buckets import STEPS, complete_until
+
+#: Ages from which events are read by five minutes and by the hour: where the ledger keeps no finer buckets either.
+_COARSE_FROM, _COARSEST_FROM = timedelta(hours=6), timedelta(days=3)
+_FIVE_MINUTES, _HOUR = STEPS
+
+#: A stretch of time: after the first moment, up to the second.
+Span = tuple[datetime, datetime]
+
+
+def feed_book(
+    book: SloBook, store: Store, groups: Iterable[Group], now: datetime, *,
+    goes_on: Callable[[ServerName], bool] = lambda server: True,
+) -> None:
+    """Feed everything that is stored up to `now`, server after server; `goes_on` is asked before each.
+
+    One short transaction a server, so that nothing waits for it. Raises StoreError; what was read by then stays.
+    """
+    for group in groups:
+        for server in group.servers:
+            if not goes_on(server):
+                return
+            with store.read() as unit:
+                feed_server(book, unit, server, now, warmup_seconds=group.limits.warmup_seconds)
+
+
+def feed_server(book: SloBook, unit: Unit, server: ServerName, now: datetime, *, warmup_seconds: float) -> None:
+    """Feed what is stored of one server up to `now`, as far back as the longest period goes."""
+    if not book.longest_seconds:
+        return
+    since = complete_until(now - timedelta(seconds=book.longest_seconds), _HOUR)
+    coarsest = max(since, complete_until(now - _COARSEST_FROM, _HOUR))
+    coarse = max(since, complete_until(now - _COARSE_FROM, _FIVE_MINUTES))
+    spans = planned_spans(unit, server, since, now, warmup_seconds)
+
+    def feed(intervals: Iterable[Interval], sliced: bool | None) -> None:
+        for interval in intervals:
+            book.add_interval(interval, planned=is_planned(interval, spans), sliced=sliced)
+
+    own, found = [server], book.indicators
+    if any(not one.is_sliced and one is not Indicator.UPTIME for one in found):
+        feed(unit.intervals.between_coarse(own, since, coarsest, _HOUR), False)
+        feed(unit.intervals.between_coarse(own, coarsest, coarse, _FIVE_MINUTES), False)
+    if any(one.is_sliced for one in found):
+        details = Indicator.EFFICIENCY in found
+        feed(unit.intervals.between_coarse(own, since, coarse, _FIVE_MINUTES, details=details), True)
+    if found - {Indicator.UPTIME}:
+        feed(unit.intervals.between(own, coarse, now), None)
+    if Indicator.UPTIME in found:
+        for checks in unit.checks.between(own, since, complete_until(now, _FIVE_MINUTES) + timedelta(seconds=300)):
+            book.add_checks(server, min(checks.end, now), answered=checks.answered, missed=checks.missed)
+
+
+def planned_spans(
+    unit: Unit, server: ServerName, since: datetime, until: datetime, warmup_seconds: float
+) -> list[Span]:
+    """When a change of ours had the server down or warming, and when it warmed up after anybody's restart.
+
+    Of a change that was undone only the way back is known by then.
+    """
+    warmup = timedelta(seconds=warmup_seconds)
+    spans: list[Span] = []
+    for change in unit.changes.of_server(server, since):
+        begun = change.stop_asked_at or change.drained_at
+        if begun is not None:
+            ready = change.ready_at is not None and change.ready_at >= begun
+            spans.append((begun, change.ready_at + warmup if ready and change.ready_at else change.entered_at))
+    lives = unit.lives.of(server, since, until)
+    spans += [(life.first_seen, life.first_seen + warmup) for life in lives if life.counts_from_zero]
+    return spans
+
+
+def is_planned(interval: Interval, spans: Sequence[Span]) -> bool:
+    """Whether the middle of the interval lies in one of `spans`, so that a short restart takes no whole hour out."""
+    middle = interval.start + (interval.end - interval.start) / 2
+    return any(begun < middle <= ended for begun, ended in spans)

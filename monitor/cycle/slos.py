@@ -1,0 +1,221 @@
+"""Keeps the SLOs of a running daemon: fed by every page, read back from the store at a start, asked at each evaluation.
+
+While it is read back (in the background) nothing is known: alerts of SLOs stay as they were, and no change begins.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from monitor.cycle.slo_history import feed_book
+from monitor.errors import StoreError
+from monitor.model.interval import Interval
+from monitor.model.life import Life
+from monitor.model.outcome import RuleOutcome
+from monitor.model.reading import Reading, Verdict
+from monitor.model.record import CHECKS_SECONDS, Checks
+from monitor.model.server import Group, GroupName, ServerName
+from monitor.slo.book import SloBook, freezes
+from monitor.slo.burn import SloStatus
+from monitor.slo.load import SloPolicy
+from monitor.store import Store
+from monitor.store.buckets import bucket_end
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SloLook:
+    """Every SLO at one moment, and what it says as alerts. `is_whole` is False until history has been read back."""
+
+    statuses: tuple[SloStatus, ...] = ()
+    outcomes: tuple[RuleOutcome, ...] = ()
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What one scrape brought."""
+
+    server: ServerName
+    at: datetime
+    answered: bool
+    intervals: tuple[Interval, ...]
+    is_changing: bool
+    is_warming: bool
+
+
+class Objectives(Protocol):
+    """What an evaluation asks of the SLOs."""
+
+    def look(self, now: datetime) -> SloLook:
+        """Every SLO at `now`."""
+        ...
+
+    def checks(self) -> tuple[Checks, ...]:
+        """Checks that are to be stored."""
+        ...
+
+    def stored(self, checks: Iterable[Checks]) -> None:
+        """These have been stored."""
+        ...
+
+
+class NoObjectives:
+    """No SLOs."""
+
+    def look(self, now: datetime) -> SloLook:
+        """Nothing."""
+        return SloLook()
+
+    def checks(self) -> tuple[Checks, ...]:
+        """None."""
+        return ()
+
+    def stored(self, checks: Iterable[Checks]) -> None:
+        """Nothing."""
+
+
+class SloKeeper:
+    """The book of a daemon, its checks that are not stored yet, and its newest statuses. Safe from any thread."""
+
+    def __init__(
+        self, store: Store, policies: Iterable[SloPolicy], groups: Sequence[Group], *,
+        answers: Callable[[ServerName], bool | None] = lambda server: None,
+    ) -> None:
+        """`answers` is what a probe found beside the page: False for a stuck engine, True for one that is well."""
+        self._store = store
+        self._policies = tuple(policies)
+        self._groups = tuple(groups)
+        self._answers = answers
+        self._warmups = {s: timedelta(seconds=g.limits.warmup_seconds) for g in groups for s in g.servers}
+        self._lock = threading.Lock()
+        self._book = self._new_book()
+        #: Pages that came while history was being read back; None once it has been.
+        self._waiting: list[_Page] | None = []
+        self._checks: dict[tuple[ServerName, datetime], tuple[int, int]] = {}
+        self._changing: frozenset[ServerName] = frozenset()
+        self._warm_until: dict[ServerName, datetime] = {}
+        self._starting: dict[ServerName, datetime] = {}
+        self._statuses: tuple[SloStatus, ...] = ()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Read no further back; what is being read of one server ends."""
+        self._stopping = True
+
+    def read_back(self, now: datetime) -> None:
+        """Read what is stored up to `now`; pages that come meanwhile are counted afterwards.
+
+        Where the store fails, what could be read is kept: a daemon with half a memory is better than one with none.
+        """
+        book = self._new_book()
+        try:
+            feed_book(book, self._store, self._groups, now, goes_on=lambda server: not self._stopping)
+        except StoreError as error:
+            log.error("history of the SLOs not read back whole: %s", error)
+        with self._lock:
+            self._book = book
+            for page in self._waiting or ():
+                self._count(page)
+            self._waiting = None
+            self._statuses = book.statuses(now)
+
+    def noted(self, reading: Reading, lives: Iterable[Life], intervals: Iterable[Interval]) -> None:
+        """Count a scrape, stored before, that brought these lives and intervals."""
+        server, at = reading.server, reading.scraped_at
+        opinion = self._answers(server)
+        answered = opinion is not False if is_answer(reading) else opinion is True
+        with self._lock:
+            for life in lives:
+                if life.counts_from_zero and life.ended is None:
+                    warm = life.first_seen + self._warmups.get(server, timedelta())
+                    self._warm_until[server] = max(self._warm_until.get(server, warm), warm)
+            if answered or at > self._starting.get(server, at):
+                self._starting.pop(server, None)
+            page = _Page(
+                server, at, answered, tuple(intervals),
+                is_changing=server in self._changing or server in self._starting,
+                is_warming=at <= self._warm_until.get(server, at - timedelta(seconds=1)),
+            )  # fmt: skip
+            if self._waiting is not None:
+                self._waiting.append(page)
+                return
+            self._count(page)
+
+    def changing(self, servers: Collection[ServerName]) -> None:
+        """Say which servers a change of ours has down or warming now."""
+        with self._lock:
+            self._changing = frozenset(servers)
+
+    def starting(self, server: ServerName, until: datetime) -> None:
+        """Say that we start a server that was down: until it answers, at most until then, it misses nothing."""
+        with self._lock:
+            self._starting[server] = until
+
+    def look(self, now: datetime) -> SloLook:
+        """Every SLO at `now`."""
+        with self._lock:
+            self._statuses = self._book.statuses(now)
+            return SloLook(self._statuses, self._book.outcomes(self._statuses), self._waiting is None)
+
+    @property
+    def statuses(self) -> tuple[SloStatus, ...] | None:
+        """Every SLO as of the newest look; None while history is being read back."""
+        with self._lock:
+            return self._statuses if self._waiting is None else None
+
+    def refusal(self, group: GroupName) -> str:
+        """Why no change of `group` may begin, going by the newest look; empty where it may."""
+        with self._lock:
+            if self._waiting is not None and self._policies:
+                return "the history of its SLOs is still being read"
+            return freezes(self._statuses, group)
+
+    def checks(self) -> tuple[Checks, ...]:
+        """Checks counted since the last `stored`, for the store."""
+        with self._lock:
+            return tuple(Checks(server, end, *counts) for (server, end), counts in sorted(self._checks.items()))
+
+    def stored(self, checks: Iterable[Checks]) -> None:
+        """These have been stored."""
+        with self._lock:
+            for one in checks:
+                answered, missed = self._checks[one.server, one.end]
+                left = (answered - one.answered, missed - one.missed)
+                if any(left):
+                    self._checks[one.server, one.end] = left
+                else:
+                    del self._checks[one.server, one.end]
+
+    def store_checks(self) -> None:
+        """Store what is left, at a stop. Raises StoreError."""
+        checks = self.checks()
+        if checks:
+            with self._store.write() as unit:
+                unit.checks.add(checks)
+            self.stored(checks)
+
+    def _count(self, page: _Page) -> None:
+        for interval in page.intervals:
+            self._book.add_interval(interval, planned=page.is_changing or page.is_warming)
+        self._book.add_check(page.server, page.at, page.answered, planned=page.is_changing)
+        if page.answered or not page.is_changing:
+            key = (page.server, bucket_end(page.at, CHECKS_SECONDS))
+            answered, missed = self._checks.get(key, (0, 0))
+            self._checks[key] = (answered + page.answered, missed + (not page.answered))
+
+    def _new_book(self) -> SloBook:
+        return SloBook(self._policies, {group.name: group.servers for group in self._groups})
+
+
+def is_answer(reading: Reading) -> bool:
+    """Whether a page says that its server is there: also one that we may not see, or that holds nothing of use."""
+    if reading.verdict is Verdict.STARTING:
+        return False
+    return reading.verdict is not Verdict.SCRAPE_ERROR or reading.reason.startswith(("HTTP 401", "HTTP 403"))
