@@ -22,14 +22,16 @@ def draft_simple(num_speculative_tokens: int, draft: str = "draft") -> list[str]
 
 
 def llamacpp_argv(port: int, *, speculation: Sequence[str] = (), extra: Sequence[str] = ()) -> list[str]:
-    """The command line of a server of this rig; no `speculation` is off. `-np` is 2: two requests at a time.
+    """The command line of a server of this rig; no `speculation` is off.
+
+    Two requests at a time; one thread, as two that spin for each other crawl where others use the cores.
 
     Raises:
         RigError: the rig is not built, so the server's place is not known.
     """
     return [
         str(server_binary()), "--host", "127.0.0.1", "--port", str(port),
-        "-m", str(model_file("target")), "--alias", "rig-target", "--metrics", "-c", "2048", "-np", "2",
+        "-m", str(model_file("target")), "--alias", "rig-target", "--metrics", "-c", "2048", "-np", "2", "-t", "1",
         *extra, *speculation,
     ]
 

@@ -138,13 +138,14 @@ def _build_models(folder: Path) -> None:
         say(f"models: reusing {folder / 'models'}")
         return
     say(f"models: making {folder / 'models'}")
+    fresh = folder / "models.new"
+    start_over(fresh)
+    fresh.mkdir()
+    argv = [str(rig_python()), "-P", str(HERE / "models.py"), str(fresh)]
+    run_step("make the models", argv, folder / "build.log", {"HF_HUB_OFFLINE": "1"})
+    # Only now, and by one rename: a server that restarts meanwhile finds either the old ones or the new.
     start_over(stamp, folder / "models")
-    run_step(
-        "make the models",
-        [str(rig_python()), str(HERE / "models.py"), str(folder / "models")],
-        folder / "build.log",
-        {"HF_HUB_OFFLINE": "1"},
-    )
+    fresh.rename(folder / "models")
     write_stamp(stamp, models_stamp())
 
 
