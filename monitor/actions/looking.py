@@ -10,7 +10,7 @@ from datetime import datetime
 from monitor.actions.fleet import Gate, Managed
 from monitor.actions.judge import Judge, Judgement, Verdict
 from monitor.actions.memory import Memory
-from monitor.actions.probe import UNKNOWN_TRAFFIC, Probe, Traffic, tokens_of, traffic_of
+from monitor.actions.probe import Probe, Traffic, tokens_of, traffic_of
 from monitor.actions.step import Readiness, Ready, Refusal, Seen, Terms, Timing
 from monitor.actions.steps import is_over, token_of
 from monitor.clock import Clock
@@ -127,10 +127,8 @@ class Lookout:
         return self._seen(case, status=status, traffic=traffic, idle_seconds=idle, is_serving=serving)
 
     def _traffic(self, case: Case) -> tuple[Traffic, float | None]:
-        # Before the balancer was told, idle says nothing of what may still come.
-        memory, probe = case.memory, case.managed.probe
-        traffic = traffic_of(probe.page()) if memory.taken_out or memory.take_out_error else UNKNOWN_TRAFFIC
-        return traffic, memory.saw_traffic(traffic.is_idle, self._clock.monotonic())
+        traffic = traffic_of(case.managed.probe.page())
+        return traffic, case.memory.saw_traffic(traffic.is_idle, self._clock.monotonic())
 
     def _serving(self, case: Case, well: bool) -> bool | None:
         timing = self._timing

@@ -73,6 +73,7 @@ _TABLE: tuple[tuple[FailureKind, bool, bool, str, str], ...] = (
         FailureKind.MISSING_MODEL, False, False, "a model or file is missing",
         r"RepositoryNotFoundError|Repository Not Found|LocalEntryNotFoundError|GatedRepoError|HFValidationError"
         r"|does not appear to have a file named|is not a local folder and is not a valid model|OfflineModeIsEnabled"
+        r"|Invalid repository ID or local directory|Repo id must be in the form"
         r"|Can't load the (config|model)|failed to open GGUF|failed to load model|error loading model"
         r"|No such file or directory: |FileNotFoundError",
     ),

@@ -108,7 +108,7 @@ def test_orphaned_engines_are_known_killed_and_followed_by_another_setting(bench
     [
         (["--no-such-flag", "1"], ngram(2), FailureKind.BAD_ARGUMENT),
         ([], {**ngram(2), "no_such_key": 1}, FailureKind.BAD_ARGUMENT),
-        ([], {**ngram(2), "num_speculative_tokens": 0}, FailureKind.BAD_ARGUMENT),
+        ([], {**ngram(2), "num_speculative_tokens": 0}, FailureKind.BAD_CONFIGURATION),
         ([], {"method": "draft_model", "model": "/no/such/draft", "num_speculative_tokens": 2},
          FailureKind.MISSING_MODEL),
     ],

@@ -326,8 +326,10 @@ class FakeBalancer:
         self.has_control = has_control
         self.fails_out = 0
         self.fails_back = 0
+        self.told: list[str] = []
 
     def take_out(self) -> None:
+        self.told.append("out")
         if self.fails_out > 0:
             self.fails_out -= 1
             raise ActionError("the balancer says no", reason="hook", retryable=True)
@@ -335,6 +337,7 @@ class FakeBalancer:
             self.server.traffic_allowed = False
 
     def put_back(self) -> None:
+        self.told.append("back")
         if self.fails_back > 0:
             self.fails_back -= 1
             raise ActionError("the balancer says no", reason="hook", retryable=True)

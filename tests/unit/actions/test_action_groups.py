@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from monitor.actions.events import EventKind
+from monitor.drivers.protocol import DriverStatus
 from monitor.errors import ActionError
 from monitor.model.rollout import Change, ChangeState, Outcome, RolloutState
 from tests.fakes.fake_world import LIMITS, WORSE, World
@@ -141,23 +142,58 @@ class TestFourReplicas:
 
 class TestTwoDaemons:
     def test_only_one_carries_a_server_and_coordinates_its_group(self) -> None:
-        world = World(2)
+        world = World()
         first = world.executor
+        orders = world.orders
         world.new_daemon("host-2")
         second = world.executor
-        world.begin(3)
+        orders.begin(world.decision(3), "test", world.clock.now())
 
         def both() -> bool:
-            now = world.clock.now()
-            world.events += first.tick(now)
+            world.events += first.tick(world.clock.now())
+            world.clock.advance(0.5)
+            assert second.tick(world.clock.now()) == [] or world.is_quiet()
             return world.is_quiet()
 
-        assert world.run(until=both)
+        for _ in range(4000):
+            if both():
+                break
+            world.clock.advance(0.5)
         assert world.rollout().state is RolloutState.PROMOTED
-        assert [len(s.starts) for s in world.servers] == [1, 1]
-        assert [len(s.stops) for s in world.servers] == [1, 1]
-        assert second is world.executor
+        assert [len(s.starts) for s in world.servers] == [1]
+        assert [len(s.stops) for s in world.servers] == [1]
+        assert [b.told for b in world.balancers] == [["out", "back"]]
         assert world.kinds().count(EventKind.FINISHED) == 1
+
+    def test_two_threads_that_look_at_once_act_once(self) -> None:
+        """Given one that acts while the other still looks, the other notices when it wants to write."""
+        world = World()
+        first = world.executor
+        world.new_daemon()
+        second = world.executor
+        world.begin(3)
+        plain = world.drivers[0].status
+        nested = []
+
+        def status() -> DriverStatus:
+            seen = plain()
+            if not nested and world.change().state is ChangeState.RESTARTING and seen.is_gone:
+                nested.append(True)
+                second.tick(world.clock.now())
+            return seen
+
+        world.drivers[0].status = status  # type: ignore[method-assign]
+        for _ in range(1000):
+            first.tick(world.clock.now())
+            if world.is_quiet():
+                break
+            world.clock.advance(1)
+        assert nested
+        assert world.rollout().state is RolloutState.PROMOTED
+        assert len(world.server.starts) == 1
+        assert world.change().attempts == 1
+        with world.store.read() as unit:
+            assert len(unit.restarts.since(world.server.name, world.rollout().created_at)) == 1
 
     def test_another_daemon_takes_over_when_the_lease_of_a_dead_one_is_over(self) -> None:
         world = World()

@@ -573,6 +573,20 @@ class TestPauses:
         assert world.rollout().state is RolloutState.ROLLED_BACK
         assert_serves(world, 2)
 
+    def test_a_pause_while_a_worse_server_is_drained_to_go_back_keeps_it_serving(self) -> None:
+        world = World()
+        world.judge.default = WORSE
+        world.server.behaviour.drain_seconds = 30
+        world.begin(3)
+        assert world.until_state("undoing")
+        world.pause()
+        world.run(1000, until=lambda: False)
+        assert len(world.server.stops) == 1
+        assert world.server.serves
+        world.lift()
+        assert world.run()
+        assert_serves(world, 2, starts=2)
+
     def test_a_pause_without_end_leaves_the_worse_setting_and_tells_someone(self) -> None:
         world = World()
         world.judge.default = WORSE

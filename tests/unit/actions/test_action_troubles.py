@@ -167,7 +167,8 @@ class TestPeopleInBetween:
         world.begin(3)
         assert world.run(until=lambda: bool(world.server.starts))
         world.server.restart_by_hand(5)
-        assert world.run()
+        assert world.run(10)
+        assert world.pages() == []
         assert world.rollout().state is RolloutState.ABANDONED
         assert world.server.tokens == 5
 

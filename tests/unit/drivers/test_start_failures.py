@@ -31,6 +31,8 @@ TRACE = "Traceback (most recent call last):\n  File \"x.py\", line 3\n"
         (1, "couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 8080", FailureKind.PORT_IN_USE, False, False),
         (1, "OSError: /m is not a local folder and is not a valid model identifier",
          FailureKind.MISSING_MODEL, False, False),
+        (1, "ValidationError: 1 validation error for SpeculativeConfig\n  Value error, Invalid repository ID or local "
+         "directory specified: '/no/such/draft'.", FailureKind.MISSING_MODEL, False, False),
         (1, "error loading model: failed to open GGUF file", FailureKind.MISSING_MODEL, False, False),
         (1, "ModuleNotFoundError: No module named 'vllm'", FailureKind.MISSING_PROGRAM, False, False),
         (127, "", FailureKind.MISSING_PROGRAM, False, False),
