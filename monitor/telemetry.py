@@ -34,6 +34,10 @@ class Telemetry:
             names.LAST_SUCCESS, "Unix time of the last page with engine metrics.", [names.SERVER], registry=r
         )
         self._intervals = Counter(names.INTERVALS_STORED, "Intervals stored.", [names.SERVER], registry=r)
+        self._unknown = Counter(
+            names.UNKNOWN_SERIES, "Names of an engine's series that acceptd does not know, each counted once.",
+            [names.SERVER], registry=r,
+        )  # fmt: skip
         self._up = Gauge(names.SERVER_UP, "1 if the last page could be read.", [names.SERVER], registry=r)
         labels = [names.SERVER, names.GROUP]
         self._gauges = {
@@ -85,6 +89,10 @@ class Telemetry:
     def intervals_stored(self, server: str, count: int) -> None:
         """So many intervals were stored."""
         self._intervals.labels(server).inc(count)
+
+    def unknown_series(self, server: str, count: int) -> None:
+        """So many names that no table knows were met for the first time, on this server."""
+        self._unknown.labels(server).inc(count)
 
     def scrape_late(self, server: str, seconds: float) -> None:
         """A scrape began `seconds` late."""

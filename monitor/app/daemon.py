@@ -43,6 +43,7 @@ from monitor.cycle.settings import SettingFinder
 from monitor.cycle.slos import SloKeeper
 from monitor.cycle.tell import event_sink
 from monitor.dialects import Dialects
+from monitor.drivers.protocol import ServerState
 from monitor.errors import FatalError, MonitorError
 from monitor.intervals.track import Track, resume
 from monitor.model.life import Setting
@@ -55,6 +56,7 @@ from monitor.scrape.loop import ScrapeLoop
 from monitor.scrape.watchdog import Watchdog
 from monitor.store import Retention, Store
 from monitor.targets.local import server_behind
+from monitor.targets.told import ask_server
 from monitor.telemetry import Telemetry
 from monitor.web.pages import make_app
 from monitor.web.server import WebServer
@@ -97,7 +99,7 @@ class Daemon:
             for name, one in self._configs.items()
         }
         self._settings = SettingFinder(
-            version=lambda name: self._parts[name].probe.version(),
+            ask=lambda server, engine: ask_server(engine, self._parts[server.name].probe.document),
             process=lambda server: server_behind(server.base_url),
             launched=self._launched,
             configured=configured_settings(config),
@@ -353,14 +355,15 @@ class Daemon:
         one.driver.start(setting, f"boot-{secrets.token_hex(4)}")
 
     def _launched(self, name: ServerName) -> Setting | None:
-        """The setting that our driver started a server with; None where it did not."""
+        """The setting that our driver started the running server with; None where it did not start it."""
         one = self._fleet.managed.get(name)
         if one is None or not one.driver.acts:
             return None
         try:
-            return one.driver.status().setting
+            status = one.driver.status()
         except MonitorError:
             return None
+        return status.setting if status.state is ServerState.RUNNING else None
 
     def _group_of(self, name: ServerName) -> Group | None:
         return next((group for group in self.groups if name in group.servers), None)

@@ -7,6 +7,7 @@ with the head that was stored, never with one that was only in memory.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,15 +19,24 @@ from monitor.cycle.settings import KnownSetting, SettingFinder
 from monitor.dialects import ServerReader
 from monitor.errors import ScrapeError, StoreError
 from monitor.intervals.server import advance
-from monitor.intervals.track import Context, Step, Track
+from monitor.intervals.track import Context, EventKind, Step, Track
 from monitor.model.interval import Interval
-from monitor.model.life import LastReading, Life
+from monitor.model.life import LastReading, Life, StartEvidence
 from monitor.model.reading import Reading, Verdict
 from monitor.model.server import Server, ServerName
 from monitor.scrape.client import ACCEPT_PAGE, ServerClient
 from monitor.store import Store
 
 log = logging.getLogger(__name__)
+
+#: What llama-server prints of its start; no unix time, whatever it is called.
+START_HEADER = "Process-Start-Time-Unix"
+#: Evidence of a new life that the finder of settings cannot see in the page's start times.
+_UNTOLD = frozenset({StartEvidence.COUNTERS_FELL, StartEvidence.SETTING_CHANGED})
+#: Unknown names shown in one log line.
+_SHOWN_NAMES = 20
+#: Unknown names remembered; a server that makes up new ones for every page must not fill memory and log.
+_MOST_NAMES = 1_000
 
 
 class Counters(Protocol):
@@ -40,6 +50,9 @@ class Counters(Protocol):
 
     def intervals_stored(self, server: str, count: int) -> None:
         """So many intervals were stored."""
+
+    def unknown_series(self, server: str, count: int) -> None:
+        """So many names of an engine that no table knows were met for the first time."""
 
 
 class Listener(Protocol):
@@ -100,6 +113,8 @@ class Collector:
         self._clock = clock
         self._counters = counters
         self._listener = listener or NoListener()
+        self._lock = threading.Lock()
+        self._unknown: set[str] = set()
         self._states = {
             name: _State(readers(name), tracks.get(name, Track(server=name)), last_ok.get(name)) for name in servers
         }
@@ -110,8 +125,7 @@ class Collector:
         state, server = self._states[name], self._servers[name]
         reading = self._fetch(state, server)
         state.tried = True
-        known = self._settings.of(server, reading)
-        step = advance(state.track, reading, boot_id=self._boot_id, context=self._context(known))
+        step, known = self._advance(state, server, reading)
         refined = replace(reading, verdict=step.verdict, reason=step.reason, state=step.state, flags=step.flags)
         readable = bool(refined.engines)
         if readable:
@@ -126,6 +140,7 @@ class Collector:
         state.track = step.track
         if known is not None and known.restarted:
             self._settings.restart_seen(name)
+        self._report_unknown(name, state.reader.unknown)
         self._history.add(step.lives, step.intervals, refined.scraped_at)
         self._listener.noted(refined, step.lives, step.intervals)
         self._tell(name, state, refined, step)
@@ -155,13 +170,24 @@ class Collector:
         return state.reader.read(
             answer.body, scraped_at=self._clock.now(), monotonic=self._clock.monotonic(), status=answer.status,
             content_type=answer.content_type or None, version=self._settings.version(server.name),
+            start_mark=answer.headers.get(START_HEADER),
         )
+
+    def _advance(self, state: _State, server: Server, reading: Reading) -> tuple[Step, KnownSetting | None]:
+        known = self._settings.of(server, reading)
+        step = advance(state.track, reading, boot_id=self._boot_id, context=self._context(known))
+        if any(life.evidence in _UNTOLD and life.first_seen == reading.scraped_at for life in step.lives):
+            # The counters alone told that it is another process: what was known of the last one may be wrong.
+            self._settings.forget(server.name)
+            known = self._settings.of(server, reading)
+            step = advance(state.track, reading, boot_id=self._boot_id, context=self._context(known))
+        return step, known
 
     def _context(self, known: KnownSetting | None) -> Context:
         if known is None:
             return Context(scrape_seconds=self._interval)
         return Context(
-            scrape_seconds=self._interval, restarted=known.restarted, setting=known.setting, sources=known.sources,
+            scrape_seconds=self._interval, restarted=known.restarted, said=known.said,
             engine_version=known.engine_version,
         )
 
@@ -180,10 +206,21 @@ class Collector:
     def _tell(self, name: ServerName, state: _State, reading: Reading, step: Step) -> None:
         """Log what changed, once: a failure that repeats is counted, its end is logged."""
         for event in step.events:
-            log.info("life event=%s server=%s life=%s: %s", event.kind.value, name, event.life, event.text)
+            level = logging.WARNING if event.kind is EventKind.NOTED else logging.INFO
+            log.log(level, "life event=%s server=%s life=%s: %s", event.kind.value, name, event.life, event.text)
         complaint = "" if reading.engines else reading.reason
         if complaint and not state.complaint:
             log.warning("page cannot be used server=%s verdict=%s: %s", name, reading.verdict.value, complaint)
         elif state.complaint and not complaint:
             log.info("page can be read again server=%s", name)
         state.complaint = complaint
+
+    def _report_unknown(self, name: ServerName, names: frozenset[str]) -> None:
+        """Names that no table knows: each is logged once, and counted, for all servers together."""
+        with self._lock:
+            new = names - self._unknown if names and len(self._unknown) < _MOST_NAMES else frozenset()
+            self._unknown |= new
+        if new:
+            shown = ", ".join(sorted(new)[:_SHOWN_NAMES]) + (", ..." if len(new) > _SHOWN_NAMES else "")
+            log.warning("series that acceptd does not know server=%s count=%d: %s", name, len(new), shown)
+            self._counters.unknown_series(name, len(new))

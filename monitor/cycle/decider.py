@@ -133,10 +133,13 @@ class Decider:
         since = seen.now - timedelta(seconds=SHORT_WINDOW_SECONDS)
         flags = {flag for _, interval in self._history.pairs(members, since) for flag in interval.flags}
         failed = any(seen.servers[name].value("probe_failed") == 1.0 for name in members)
+        adapts = any(life.adapts for name in members for life in self._history.newest_lives(name))
         return tune_input(
             self._history.pairs(members), window, setting=setting, limits=group.limits, rejections=rejections,
             restart_seconds=restart, replicas=len(members), now=seen.now,
-            known_facts=facts(window, setting, flags, probe_failed=failed, fell=_fell(seen, group)),
+            known_facts=facts(
+                window, setting, flags, probe_failed=failed, fell=_fell(seen, group), adapts=adapts
+            ),
         )
 
     def _window(self, group: Group, seen: Evaluated, members: Sequence[ServerName]) -> SignalSet:

@@ -19,6 +19,9 @@ NAMES: dict[Engine, Names] = {
     Engine.LLAMACPP: llamacpp.NAMES,
 }
 
+#: Engines of which every name is in the table, read or not.
+_WHOLE_TABLES = frozenset({Engine.VLLM, Engine.LLAMACPP})
+
 #: Series that only a V0 engine prints (declared even where they have no sample), and only a V1 engine.
 _V0_ONLY = frozenset(known.name for known in vllm_names.V0) - frozenset(known.name for known in vllm_names.V1)
 _V1_ONLY = frozenset(known.name for known in vllm_names.V1) - frozenset(known.name for known in vllm_names.V0)
@@ -48,11 +51,14 @@ def engine_of(names: Iterable[str]) -> Engine | None:
 
 
 def unknown_names(names: Iterable[str]) -> frozenset[str]:
-    """Names with an engine's prefix that its table does not have: new releases print them first."""
+    """Names with an engine's prefix that its table does not have: new releases print them first.
+
+    SGLang is left out: of its some hundred names the table has only those that are of use.
+    """
     found = set()
     for name in names:
         spelling = spell(name)
-        if spelling is None or spelling.engine not in NAMES:
+        if spelling is None or spelling.engine not in _WHOLE_TABLES:
             continue
         if not NAMES[spelling.engine].knows_family(spelling) and not is_router_name(spelling):
             found.add(name)

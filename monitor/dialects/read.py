@@ -55,10 +55,12 @@ class ServerReader:
         status: int = 200,
         content_type: str | None = None,
         version: str | None = None,
+        start_mark: str | None = None,
     ) -> Reading:
         """The reading of one answer; whatever the bytes, a verdict and its reason, never an exception.
 
         `version` is what `/version` said, None where it is not known; it is only used where the page does not tell.
+        `start_mark` is what the answer's headers say of the process's start.
         """
         if status != 200:
             return self._without_page(judge_status(status, body), scraped_at, monotonic)
@@ -81,7 +83,7 @@ class ServerReader:
             previous=self._previous,
         )
         self._previous = reading
-        return reading
+        return reading if start_mark is None else replace(reading, start_mark=start_mark)
 
     def _without_page(self, judged: tuple[Verdict, str], scraped_at: datetime, monotonic: float) -> Reading:
         verdict, reason = judged

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from monitor.dialects import sglang, vllm_v0
-from monitor.intervals.births import begin_life, learn, page_tokens
+from monitor.intervals.births import begin_life, learn, noted, page_tokens
 from monitor.intervals.cut import Cut, cut_between, cut_from_zero
 from monitor.intervals.evidence import (
     CLOCK_SKEW_SECONDS,
@@ -32,6 +32,8 @@ from monitor.model.reading import EngineReading, Reading, Verdict
 #: Pages that must follow each other without a fall before an inconsistent endpoint is believed again: with two workers
 #: taken at random, one in a thousand such runs is chance.
 PAGES_TO_TRUST = 10
+#: Start marks of earlier lives that are remembered, to know their processes again.
+MARKS_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ def advance_engine(
     seen = Seen(
         engine=engine,
         moment=moment,
-        starts=Starts(reading.process_start, engine.created),
+        starts=Starts(reading.process_start, engine.created, reading.start_mark),
         dialect=reading.dialect,
         flags=reading.flags,
     )
@@ -63,6 +65,8 @@ def advance_engine(
         return _first_met(track, seen, tokens, context)
     if old.doubts:
         return _doubt(old, seen, tokens, context)
+    if seen.starts.mark in old.former_marks:
+        return _distrust(old, seen, "a process that was there before answered again")
     if old.pending is not None:
         return _resolve(old, old.pending, seen, tokens, context)
     match turn_of(old, seen, tokens, context):
@@ -79,7 +83,7 @@ def advance_engine(
 
 def turn_of(old: EngineTrack, seen: Seen, tokens: int | None, context: Context) -> StartEvidence | Turn:
     """What the page means for the life before it (a glitch shows only in the difference and is `SAME` here)."""
-    starts = Starts(old.life.process_start, old.life.created)
+    starts = old.doubted or _starts_of(old.life)
     found = compare_starts(seen.starts, starts)
     if found is not None:
         return found
@@ -93,6 +97,10 @@ def turn_of(old: EngineTrack, seen: Seen, tokens: int | None, context: Context) 
     if _setting_moved(old.life, seen, tokens) and not confirmed_same:
         return StartEvidence.SETTING_CHANGED
     return Turn.FELL if fell else Turn.SAME
+
+
+def _starts_of(life: Life) -> Starts:
+    return Starts(life.process_start, life.created, life.start_mark)
 
 
 def _setting_moved(life: Life, seen: Seen, tokens: int | None) -> bool:
@@ -120,7 +128,7 @@ def _first_met(track: Track, seen: Seen, tokens: int | None, context: Context) -
             wall_is_known=context.wall_is_known,
             after_reset=_is_new_process(track, seen) and bool(track.engines),
         ).interval
-    events = (Event(EventKind.BORN, life.id, f"first seen, {life.setting.describe()}"),)
+    events = (Event(EventKind.BORN, life.id, f"first seen, {life.setting.describe()}"), *noted(life))
     return EngineStep(track=new, interval=interval, lives=(life,), events=events)
 
 
@@ -176,12 +184,20 @@ def _new_life(
             after_reset=True,
         )
     former = old.head.counts if evidence is StartEvidence.COUNTERS_FELL else None
+    marks = [mark for mark in (*old.former_marks, old.life.start_mark) if mark not in (None, life.start_mark)]
     events = (
         Event(EventKind.ENDED, ended.id, f"ended: {evidence.value}"),
         Event(EventKind.BORN, life.id, f"began: {evidence.value}, {life.setting.describe()}"),
+        *noted(life),
     )
     return EngineStep(
-        track=EngineTrack(life=life, head=_head(life, seen), gauges=seen.engine.gauges, former=former),
+        track=EngineTrack(
+            life=life,
+            head=_head(life, seen),
+            gauges=seen.engine.gauges,
+            former=former,
+            former_marks=frozenset(mark for mark in marks[-MARKS_KEPT:] if mark is not None),
+        ),
         interval=cut.interval,
         lives=(ended, life),
         verdict=Verdict.RESET_DETECTED,
@@ -236,6 +252,7 @@ def _distrust(old: EngineTrack, seen: Seen, why: str) -> EngineStep:
         pending=None,
         former=None,
         doubts=PAGES_TO_TRUST,
+        doubted=seen.starts,
     )
     event = Event(EventKind.INCONSISTENT, old.life.id, why)
     return EngineStep(track=new, verdict=Verdict.INCONSISTENT_ENDPOINT, events=(event,), before=old)
@@ -244,12 +261,22 @@ def _distrust(old: EngineTrack, seen: Seen, why: str) -> EngineStep:
 def _doubt(old: EngineTrack, seen: Seen, tokens: int | None, context: Context) -> EngineStep:
     """A page of an endpoint that contradicted itself: no interval until enough pages in a row agree."""
     turn = turn_of(old, seen, tokens, context)
+    trusted = replace(old, doubts=0, doubted=None)
     if isinstance(turn, StartEvidence) and turn is not StartEvidence.SETTING_CHANGED:
         starts_later = seen.starts.latest is not None and seen.starts.latest > old.head.at.timestamp()
         if starts_later or turn is StartEvidence.OUR_RESTART:
-            return _restart(replace(old, doubts=0), seen, turn, tokens, context)
+            return _restart(trusted, seen, turn, tokens, context)
     doubts = old.doubts - 1 if turn is Turn.SAME else PAGES_TO_TRUST
-    new = replace(old, head=_head(old.life, seen), gauges=seen.engine.gauges, doubts=doubts)
+    if not doubts and compare_starts(seen.starts, _starts_of(old.life)) is not None:
+        # It is one process again, and not the one that this life was.
+        return _new_life(trusted, seen, StartEvidence.PROCESS_START, False, tokens, context)
+    new = replace(
+        old,
+        head=_head(old.life, seen),
+        gauges=seen.engine.gauges,
+        doubts=doubts,
+        doubted=seen.starts if doubts else None,
+    )
     return EngineStep(track=new, verdict=Verdict.INCONSISTENT_ENDPOINT if doubts else None, before=None)
 
 
@@ -258,7 +285,7 @@ def _continue(old: EngineTrack, seen: Seen, tokens: int | None, context: Context
     cut = cut_between(life, old.head, old.gauges, seen, scrape_seconds=context.scrape_seconds)
     events: tuple[Event, ...] = ()
     if life is not old.life:
-        events += (Event(EventKind.LEARNED, life.id, f"now known: {life.setting.describe()}"),)
+        events += (Event(EventKind.LEARNED, life.id, f"now known: {life.setting.describe()}"), *noted(life, old.life))
     if cut.fallen:
         events += (Event(EventKind.GLITCH, life.id, f"fell without a restart: {', '.join(cut.fallen)}"),)
     if cut.interval is None:

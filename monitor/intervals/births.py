@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 
-from monitor.dialects import llamacpp, vllm_v1
+from monitor.dialects import llamacpp, sglang, vllm_v1
 from monitor.dialects.detect import is_blind
-from monitor.intervals.track import Context, Seen
-from monitor.model.life import Life, LifeId, Setting, SettingSource, StartEvidence
+from monitor.intervals.sayings import Weighed, weigh
+from monitor.intervals.track import Context, Event, EventKind, Seen
+from monitor.model.life import Life, LifeId, Said, Setting, SettingSource, StartEvidence
 from monitor.model.reading import Reading, Verdict
 from monitor.model.server import ServerName
+
+_NUMBER = "num_speculative_tokens"
 
 
 def page_tokens(reading: Reading, seen: Seen, version: str | None) -> int | None:
@@ -31,18 +33,17 @@ def page_tokens(reading: Reading, seen: Seen, version: str | None) -> int | None
     return 0 if reading.dialect == llamacpp.DIALECT and seen.engine.counts.speculation is not None else None
 
 
-def known_setting(tokens: int | None, context: Context) -> tuple[Setting, Mapping[str, SettingSource]]:
-    """The setting from all sources; the page wins over what others say of the number of tokens.
+def known_setting(tokens: int | None, seen: Seen, context: Context) -> Weighed:
+    """The setting by the page (`tokens`, None where it does not say) and by all other sources."""
+    said = context.said
+    if tokens is not None:
+        said = (Said(source=SettingSource.PAGE, setting=Setting(num_speculative_tokens=tokens)), *said)
+    return weigh(said, has_drafted=_has_drafted(seen))
 
-    A page without speculation series does not overrule a command line that asks for speculation (several releases
-    lose the series), so "off" from a page only fills a gap.
-    """
-    setting, sources = context.setting, dict(context.sources)
-    said = setting.num_speculative_tokens
-    if tokens is None or (tokens == 0 and said):
-        return setting, sources
-    sources["num_speculative_tokens"] = SettingSource.PAGE
-    return replace(setting, num_speculative_tokens=tokens), sources
+
+def _has_drafted(seen: Seen) -> bool:
+    counts = seen.engine.counts.speculation
+    return counts is not None and bool(counts.num_drafts)
 
 
 def begin_life(
@@ -55,7 +56,7 @@ def begin_life(
     context: Context,
 ) -> Life:
     """A life that this page is the first to show."""
-    setting, sources = known_setting(tokens, context)
+    known = known_setting(tokens, seen, context)
     name = f"{server}\0{seen.engine.model}\0{seen.engine.engine}\0{seen.moment.at.isoformat()}"
     return Life(
         id=LifeId(blake2b(name.encode(), digest_size=10).hexdigest()),
@@ -66,38 +67,76 @@ def begin_life(
         evidence=evidence,
         counts_from_zero=counts_from_zero,
         engine_version=context.engine_version,
-        setting=setting,
-        sources=sources,
+        setting=known.setting,
+        sources=known.sources,
+        adapts=known.adapts,
+        setting_notes=known.notes,
         process_start=seen.starts.process,
         created=seen.starts.created,
+        start_mark=seen.starts.mark,
     )
 
 
 def learn(life: Life, seen: Seen, tokens: int | None, context: Context) -> Life:
     """The same life with what was unknown and is known now; what was known stays (a change is a new life).
 
-    Only the page overrules another source, in the number of tokens.
+    Only the page overrules another source, in the number of tokens. A page that does not say it now goes on saying
+    what it said, and one that drafts refutes that speculation is off.
     """
-    setting, sources = known_setting(tokens, context)
-    old, number = life.setting, "num_speculative_tokens"
-    page_knows_better = sources.get(number) is SettingSource.PAGE and life.sources.get(number) is not SettingSource.PAGE
-    keeps_number = old.num_speculative_tokens is not None and not page_knows_better
+    by_page = life.sources.get(_NUMBER) is SettingSource.PAGE
+    is_refuted = life.setting.is_off and _has_drafted(seen)
+    said_now = tokens if tokens is not None or not by_page or is_refuted else life.setting.num_speculative_tokens
+    known = known_setting(said_now, seen, context)
+    learned = _learned_setting(life, known, keep_number=not is_refuted and not _page_knows_better(known, by_page))
+    adapts = life.adapts or known.adapts or _moves(life, seen, tokens)
+    notes = known.notes if adapts is None else tuple(note for note in known.notes if not note.startswith(_NUMBER))
+    new = {
+        "setting": learned.setting,
+        "sources": learned.sources,
+        "adapts": adapts,
+        "setting_notes": notes,
+        "engine_version": life.engine_version or context.engine_version,
+        "process_start": life.process_start if life.process_start is not None else seen.starts.process,
+        "created": life.created if life.created is not None else seen.starts.created,
+        "start_mark": life.start_mark if life.start_mark is not None else seen.starts.mark,
+    }
+    changed = {name: value for name, value in new.items() if value != getattr(life, name)}
+    return replace(life, **changed) if changed else life  # type: ignore[arg-type]
+
+
+def _page_knows_better(known: Weighed, by_page: bool) -> bool:
+    return known.sources.get(_NUMBER) is SettingSource.PAGE and not by_page
+
+
+def _learned_setting(life: Life, known: Weighed, *, keep_number: bool) -> Weighed:
+    """The life's setting with the parts that it did not know."""
+    old, new = life.setting, known.setting
+    keep_number = keep_number and old.num_speculative_tokens is not None
     filled = Setting(
-        method=old.method if old.method is not None else setting.method,
-        num_speculative_tokens=old.num_speculative_tokens if keeps_number else setting.num_speculative_tokens,
-        draft_model=old.draft_model if old.draft_model is not None else setting.draft_model,
-        schedule=old.schedule or setting.schedule,
+        method=old.method if old.method is not None else new.method,
+        num_speculative_tokens=old.num_speculative_tokens if keep_number else new.num_speculative_tokens,
+        draft_model=old.draft_model if old.draft_model is not None else new.draft_model,
+        schedule=old.schedule or new.schedule,
     )
-    version = life.engine_version or context.engine_version
-    process = life.process_start if life.process_start is not None else seen.starts.process
-    created = life.created if life.created is not None else seen.starts.created
-    if (filled, version, process, created) == (old, life.engine_version, life.process_start, life.created):
-        return life
-    return replace(
-        life,
-        setting=filled,
-        sources={**sources, **life.sources, **({number: SettingSource.PAGE} if page_knows_better else {})},
-        engine_version=version,
-        process_start=process,
-        created=created,
-    )
+    if filled == old and keep_number:
+        return Weighed(old, life.sources)
+    kept = {name: source for name, source in life.sources.items() if name != _NUMBER or keep_number}
+    return Weighed(filled, {**known.sources, **kept})
+
+
+def _moves(life: Life, seen: Seen, tokens: int | None) -> str | None:
+    """How the page of a SGLang server in adaptive mode shows it: another number than the one its life began with."""
+    began = life.setting.num_speculative_tokens
+    by_page = life.sources.get(_NUMBER) is SettingSource.PAGE
+    if seen.dialect != sglang.DIALECT or not by_page or not began or not tokens or tokens == began:
+        return None
+    return f"its page shows {tokens} tokens where it showed {began}"
+
+
+def noted(life: Life, before: Life | None = None) -> tuple[Event, ...]:
+    """What is new about how the life's setting is known: sources that disagree, an engine that moves it itself."""
+    known = before.setting_notes if before is not None else ()
+    texts = [note for note in life.setting_notes if note not in known]
+    if life.adapts is not None and (before is None or before.adapts is None):
+        texts.append(f"the engine moves num_speculative_tokens itself: {life.adapts}")
+    return tuple(Event(EventKind.NOTED, life.id, text) for text in texts)

@@ -39,10 +39,14 @@ class Turn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Unix seconds at which the process and its counters began; None where a page does not say."""
+    """Unix seconds at which the process and its counters began; None where a page does not say.
+
+    `mark` is what a server prints of its start that tells no time: another one is another process.
+    """
 
     process: float | None
     created: float | None
+    mark: str | None = None
 
     @property
     def latest(self) -> float | None:
@@ -52,7 +56,7 @@ class Starts:
 
     def is_known(self) -> bool:
         """Whether there is any start evidence."""
-        return self.process is not None or self.created is not None
+        return self.process is not None or self.created is not None or self.mark is not None
 
 
 def compare_starts(new: Starts, old: Starts) -> StartEvidence | Turn | None:
@@ -67,6 +71,8 @@ def compare_starts(new: Starts, old: Starts) -> StartEvidence | Turn | None:
             return evidence
         if now < before - SAME_START_SECONDS:
             return Turn.OTHER_PROCESS
+    if new.mark is not None and old.mark is not None and new.mark != old.mark:
+        return StartEvidence.PROCESS_START
     return None
 
 
@@ -74,7 +80,8 @@ def is_confirmed_same(new: Starts, old: Starts) -> bool:
     """Whether a start time is known on both pages and did not move."""
     same_process = new.process is not None and old.process is not None
     same_created = new.created is not None and old.created is not None
-    return (same_process or same_created) and compare_starts(new, old) is None
+    same_mark = new.mark is not None and old.mark is not None
+    return (same_process or same_created or same_mark) and compare_starts(new, old) is None
 
 
 def most_fell(new: Counts, old: Counts, *, estimated: bool = False) -> bool:

@@ -14,12 +14,11 @@ from enum import StrEnum
 from monitor.intervals.evidence import Starts
 from monitor.model.counts import Counts, Gauges
 from monitor.model.interval import Interval
-from monitor.model.life import Head, Life, LifeId, Setting, SettingSource
+from monitor.model.life import Head, Life, LifeId, Said
 from monitor.model.reading import EngineReading, Flag, State, Verdict
 from monitor.model.server import ServerName
 
 EngineKey = tuple[str, str]
-UNKNOWN_SETTING = Setting()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,10 @@ class EngineTrack:
     """One engine so far: its life and head, and what the newest page left open.
 
     `pending` is a page whose counters fell without start evidence: the next page decides between a restart and another
-    worker answering. `former` is the head before a life that began by falling counters alone. `doubts` counts the
-    pages that must still follow each other before an inconsistent endpoint gives intervals again. `fastest` is the
-    highest generation seen (tokens/s), None before the first interval.
+    worker answering. `former` is the head before a life that began by falling counters alone, `former_marks` the start
+    marks of the lives before. `doubts` counts the pages that must still follow each other before an inconsistent
+    endpoint gives intervals again, and `doubted` are the start times of the last of them. `fastest` is the highest
+    generation seen (tokens/s), None before the first interval.
     """
 
     life: Life
@@ -63,7 +63,9 @@ class EngineTrack:
     gauges: Gauges | None = None
     pending: Seen | None = None
     former: Counts | None = None
+    former_marks: frozenset[str] = frozenset()
     doubts: int = 0
+    doubted: Starts | None = None
     fastest: float | None = None
 
 
@@ -89,14 +91,13 @@ class Track:
 class Context:
     """What besides the page is known: the scrape interval, our own restart, the setting by other sources.
 
-    `restarted` is True for the first page after our own restart of the server. `setting` and `sources` are what command
-    line, launch file and the like say. `wall_is_known` is False where pages come without wall times.
+    `restarted` is True for the first page after our own restart of the server. `said` is what command line, launch file
+    and the like say of the setting, most trusted first. `wall_is_known` is False where pages come without wall times.
     """
 
     scrape_seconds: float | None = None
     restarted: bool = False
-    setting: Setting = UNKNOWN_SETTING
-    sources: Mapping[str, SettingSource] = field(default_factory=dict)
+    said: tuple[Said, ...] = ()
     engine_version: str | None = None
     wall_is_known: bool = True
 
@@ -107,6 +108,7 @@ class EventKind(StrEnum):
     BORN = "born"
     ENDED = "ended"
     LEARNED = "learned"
+    NOTED = "noted"
     HELD = "held back"
     GLITCH = "glitch"
     INCONSISTENT = "inconsistent"

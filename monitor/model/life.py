@@ -56,6 +56,19 @@ class Setting:
         return f"{self.method or 'method unknown'}, {count}" + (" (schedule)" if self.schedule else "")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What one source says of a server's setting; a part that it does not know is None (or empty).
+
+    `adapts` tells in words by what the engine moves num_speculative_tokens itself, `note` what hinders the source.
+    """
+
+    source: SettingSource
+    setting: Setting = Setting()
+    adapts: str | None = None
+    note: str | None = None
+
+
 class StartEvidence(StrEnum):
     """Why a new life was begun."""
 
@@ -85,9 +98,15 @@ class Life:
     engine_version: str | None = None
     setting: Setting = Setting()
     sources: Mapping[str, SettingSource] = field(default_factory=dict)
+    #: By what the engine moves num_speculative_tokens itself, in words; None where it is not known to.
+    adapts: str | None = None
+    #: Where sources of the setting disagree, or one could not be read: a sentence each.
+    setting_notes: tuple[str, ...] = ()
     #: Unix seconds: `process_start_time_seconds` / `_created` of this life, None where the page has none.
     process_start: float | None = None
     created: float | None = None
+    #: What the server prints of its start that can only be compared for change; None where it prints nothing.
+    start_mark: str | None = None
     ended: datetime | None = None
 
 

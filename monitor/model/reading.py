@@ -83,6 +83,8 @@ class Reading:
     engines: tuple[EngineReading, ...] = ()
     #: Unix seconds from `process_start_time_seconds`; None with several API processes.
     process_start: float | None = None
+    #: llama-server's header `Process-Start-Time-Unix`: no unix time, but another one means another process.
+    start_mark: str | None = None
 
     @property
     def has_engine(self) -> bool:

@@ -140,6 +140,8 @@ def server_view(
         "num_speculative_tokens": setting.num_speculative_tokens if setting else None,
         "setting": setting.describe() if setting else None,
         "sources": {key: source.value for key, source in life.sources.items()} if life else {},
+        "setting_notes": list(life.setting_notes) if life else [],
+        "adapts": life.adapts if life else None,
         "uptime_seconds": found.value("uptime_seconds"),
         "figures": {name: found.value(name) for name in FIGURES},
         "reasons": _reasons(found),

@@ -6,6 +6,7 @@ The one table that maps errors of `requests` to ours lives here.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -36,12 +37,13 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole HTTP answer."""
+    """A whole HTTP answer; the names of `headers` are looked up in any case."""
 
     status: int
     content_type: str
     body: bytes
     url: str
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
 
 class ServerClient:
@@ -113,7 +115,7 @@ class ServerClient:
             location = response.headers.get("Location", "")
             content_type = response.headers.get("Content-Type", "")
             body = location.encode() if response.is_redirect else b"".join(parts)
-            return Answer(response.status_code, content_type, body, url)
+            return Answer(response.status_code, content_type, body, url, response.headers)
 
     def _follow(self, method: str, url: str, answer: Answer, seconds: float, kwargs: dict[str, Any]) -> Answer:
         target = urljoin(url, answer.body.decode("latin-1"))

@@ -64,10 +64,20 @@ class ServerProbe:
             return None
         return tuple(str(e["id"]) for e in entries if isinstance(e, dict) and "id" in e)
 
-    def server_info(self) -> dict[str, Any] | None:
-        """The whole configuration, where the server runs in development mode; else None."""
-        data = self._json("/server_info?config_format=json")
-        return data if isinstance(data, dict) else None
+    def document(self, path: str) -> object:
+        """The JSON at `path`; None where the server has none there.
+
+        Raises:
+            ScrapeError: no answer, or one that only says that the server cannot answer now (5xx).
+        """
+        answer = self._http.get(f"{self._base}{path}", deadline_seconds=self._timeout)
+        if answer.status >= 500 and answer.status != 501:
+            raise ScrapeError(f"{self._base}{path}: HTTP {answer.status}")
+        try:
+            found: object = json.loads(answer.body) if answer.status == 200 else None
+        except (ValueError, RecursionError):
+            return None
+        return found
 
     def generate(self, *, timeout_seconds: float | None = None, model: str | None = None) -> Probed:
         """Whether the server generates one token (greedy, one word in) within the time limit."""
@@ -96,5 +106,5 @@ class ServerProbe:
         try:
             answer = self._http.get(f"{self._base}{path}", deadline_seconds=self._timeout)
             return json.loads(answer.body) if answer.status == 200 else None
-        except (ScrapeError, ValueError):
+        except (ScrapeError, ValueError, RecursionError):
             return None

@@ -15,11 +15,14 @@ from monitor.cycle.settings import SettingFinder
 from monitor.dialects import Dialects
 from monitor.errors import ScrapeError, ScrapeTimeout, StoreError, Unreachable
 from monitor.intervals.track import resume
+from monitor.launch import parse_command
 from monitor.model.life import LastReading, LifeId, Setting, SettingSource, StartEvidence
 from monitor.model.reading import Verdict
+from monitor.model.server import Engine as Kind
 from monitor.model.server import GroupName, Server, ServerName
 from monitor.scrape.client import Answer
 from monitor.targets.local import LocalServer
+from monitor.targets.told import Told
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.mortal import Died, MortalStore
@@ -82,6 +85,7 @@ class Counters:
         self.verdicts: list[str] = []
         self.ups: list[bool] = []
         self.intervals = 0
+        self.unknown = 0
 
     def scraped(self, server: str, verdict: str, seconds: float) -> None:
         assert server == NAME and seconds >= 0
@@ -92,6 +96,9 @@ class Counters:
 
     def intervals_stored(self, server: str, count: int) -> None:
         self.intervals += count
+
+    def unknown_series(self, server: str, count: int) -> None:
+        self.unknown += count
 
 
 class Bench:
@@ -118,7 +125,7 @@ class Bench:
         self.history = History(86_400.0)
         self.history.fill(lives, [])
         self.settings = SettingFinder(
-            version=self._ask_version, process=lambda server: self.local, launched=lambda name: self.launched,
+            ask=self._ask, process=lambda server: self.local, launched=lambda name: self.launched,
             configured={},
         )
         self.collector = Collector(
@@ -130,9 +137,9 @@ class Bench:
             counters=self.counters,
         )  # fmt: skip
 
-    def _ask_version(self, name: ServerName) -> str | None:
+    def _ask(self, server: Server, engine: object) -> Told:
         self.asked += 1
-        return self.version
+        return Told(self.version)
 
     def scrape(self, seconds: float = 15.0) -> None:
         self.clock.advance(seconds)
@@ -351,3 +358,67 @@ def test_a_server_without_a_name_for_its_engine_is_not_asked_for_its_setting() -
     bench.scrape()
     assert bench.asked == 0
     assert replace(bench.last().reading, reason="").verdict is Verdict.NO_ENGINE_METRICS
+
+
+class TestUnknownSeries:
+    NEW = b"# TYPE vllm:brand_new_total counter\nvllm:brand_new_total{engine=\"0\"} 1\nvllm:other_new 2\n"
+
+    def test_each_name_is_reported_once_and_counted(self, caplog: pytest.LogCaptureFixture) -> None:
+        bench = Bench()
+        bench.page.body = lambda: bench.engine.page() + self.NEW
+        with caplog.at_level(logging.WARNING, logger="monitor.cycle.collect"):
+            for _ in range(3):
+                bench.scrape()
+        (line,) = [record.message for record in caplog.records]
+        assert line == (
+            "series that acceptd does not know server=chat-1 count=2: vllm:brand_new_total, vllm:other_new"
+        )
+        assert bench.counters.unknown == 2
+        assert bench.last().reading.engines
+
+    def test_names_made_up_for_every_page_end_in_silence(self, caplog: pytest.LogCaptureFixture) -> None:
+        bench, turn = Bench(), iter(range(100))
+
+        def page() -> bytes:
+            first = next(turn) * 100
+            lines = b"".join(b"vllm:made_up_%d 1\n" % number for number in range(first, first + 100))
+            return bench.engine.page() + lines
+
+        bench.page.body = page
+        with caplog.at_level(logging.WARNING, logger="monitor.cycle.collect"):
+            for _ in range(20):
+                bench.scrape()
+        assert bench.counters.unknown == 1000
+        assert max(len(record.message) for record in caplog.records) < 1000
+
+
+def test_sources_that_disagree_are_kept_with_the_life_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    argv = ("vllm", "serve", "m", "--speculative-config", '{"method": "ngram", "num_speculative_tokens": 5}')
+    bench = Bench(local=LocalServer(Kind.VLLM, 42, 8000, argv, parse_command(Kind.VLLM, argv)))
+    with caplog.at_level(logging.WARNING, logger="monitor.cycle.collect"):
+        for _ in range(3):
+            bench.scrape()
+    with bench.store.read() as unit:
+        (life,) = unit.lives.open_of(NAME)
+    assert life.setting == Setting(method="ngram", num_speculative_tokens=2)
+    note = "num_speculative_tokens: page says 2, command line says 5"
+    assert life.setting_notes == (note,)
+    assert [record.message.endswith(note) for record in caplog.records] == [True]
+
+
+def test_a_restart_that_only_counters_tell_of_asks_everybody_anew() -> None:
+    bench = Bench()
+    bench.page.body = lambda: b"\n".join(
+        line for line in bench.engine.page().split(b"\n") if b"_created" not in line and b"process_start" not in line
+    )
+    bench.launched = Setting(method="ngram", num_speculative_tokens=2)
+    bench.scrape()
+    bench.launched = Setting(method="eagle3", num_speculative_tokens=2)
+    bench.engine.restart(0.0)
+    for turn in range(2):  # the first page after a fall is held back
+        bench.engine.work(random.Random(turn))
+        bench.scrape()
+    assert bench.asked == 2
+    with bench.store.read() as unit:
+        (life,) = unit.lives.open_of(NAME)
+    assert (life.evidence, life.setting.method) == (StartEvidence.COUNTERS_FELL, "eagle3")

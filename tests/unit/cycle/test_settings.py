@@ -1,44 +1,22 @@
-"""What is known of a setting besides the page, each part with where it is from, asked once a life."""
+"""What is known of a setting besides the page, by whom, asked once a life."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from monitor.cycle.settings import SettingFinder, merge
+from monitor.cycle.settings import KnownSetting, SettingFinder
 from monitor.launch import parse_command
-from monitor.model.life import Setting, SettingSource
+from monitor.model.life import Said, Setting, SettingSource
 from monitor.model.reading import Reading
 from monitor.model.server import Engine, GroupName, Server
 from monitor.targets.local import LocalServer
+from monitor.targets.told import Told
 from tests.fakes.readings import SERVER, Counted, engine_reading, reading
 
 WATCHED = Server(name=SERVER, group=GroupName("g"), base_url="http://127.0.0.1:8000", metrics_url="http://x/metrics")
-LINE, FILE, CONFIG = SettingSource.COMMAND_LINE, SettingSource.LAUNCH_FILE, SettingSource.CONFIG
-
-
-class TestMerge:
-    def test_the_first_source_that_knows_a_part_gives_it(self) -> None:
-        line = Setting(method="eagle3", draft_model="org/head")
-        file = Setting(method="ngram", num_speculative_tokens=4)
-        config = Setting(num_speculative_tokens=9, schedule=((1, 8, 3),))
-        setting, sources = merge([(LINE, line), (FILE, file), (CONFIG, config)])
-        assert setting == Setting(
-            method="eagle3", num_speculative_tokens=4, draft_model="org/head", schedule=((1, 8, 3),)
-        )
-        assert sources == {
-            "method": LINE, "draft_model": LINE, "num_speculative_tokens": FILE, "schedule": CONFIG,
-        }  # fmt: skip
-
-    def test_off_is_a_number_and_not_unknown(self) -> None:
-        off, config = Setting(num_speculative_tokens=0), Setting(method="ngram", num_speculative_tokens=3)
-        setting, sources = merge([(LINE, off), (CONFIG, config)])
-        assert setting.num_speculative_tokens == 0
-        assert sources["num_speculative_tokens"] is LINE
-
-    def test_nothing_known_is_nothing(self) -> None:
-        assert merge([]) == merge([(LINE, Setting())]) == (Setting(), {})
 
 
 def local(*argv: str) -> LocalServer:
@@ -47,22 +25,22 @@ def local(*argv: str) -> LocalServer:
 
 class World:
     def __init__(self) -> None:
-        self.version: str | None = "0.32.0"
+        self.told = Told("0.32.0")
         self.found: LocalServer | None = None
         self.launched: Setting | None = None
         self.configured: dict[str, Setting] = {}
-        self.asked = 0
+        self.asked: list[Engine] = []
         self.error: OSError | None = None
 
     def finder(self) -> SettingFinder:
         return SettingFinder(
-            version=self.ask, process=self.look, launched=lambda name: self.launched,
+            ask=self.ask, process=self.look, launched=lambda name: self.launched,
             configured=self.configured,  # type: ignore[arg-type]
         )
 
-    def ask(self, name: str) -> str | None:
-        self.asked += 1
-        return self.version
+    def ask(self, server: Server, engine: Engine) -> Told:
+        self.asked.append(engine)
+        return self.told
 
     def look(self, server: Server) -> LocalServer | None:
         if self.error is not None:
@@ -70,83 +48,105 @@ class World:
         return self.found
 
 
-def page(born: float = 0.0, **more: float) -> Reading:
-    return reading(60.0, engine_reading(Counted(steps=10, started=born)), process_start=more.get("start", -30.0))
+def page(born: float = 0.0, at: float = 60.0, **more: object) -> Reading:
+    made = reading(at, engine_reading(Counted(steps=10, started=born)), process_start=-30.0)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+ASKED = ("vllm", "serve", "m", "--speculative-config", '{"method": "ngram", "num_speculative_tokens": 5}')
 
 
 class TestFinder:
     def test_a_page_without_an_engine_asks_nobody(self) -> None:
         world = World()
         assert world.finder().of(WATCHED, reading(1.0)) is None
-        assert world.asked == 0
+        assert not world.asked
 
-    def test_the_command_line_of_the_process_comes_first(self) -> None:
+    def test_every_source_says_its_own_most_trusted_first(self) -> None:
         world = World()
-        argv = ("vllm", "serve", "m", "--speculative-config", '{"method": "ngram", "num_speculative_tokens": 5}')
-        world.found = local(*argv)
+        world.found = local(*ASKED)
         world.launched = Setting(method="ngram", num_speculative_tokens=2)
+        info = Said(source=SettingSource.SERVER_INFO, setting=Setting(num_speculative_tokens=4))
+        world.told = Told("0.32.0", info)
         world.configured = {SERVER: Setting(num_speculative_tokens=9)}
         known = world.finder().of(WATCHED, page())
         assert known is not None
-        assert (known.setting.method, known.setting.num_speculative_tokens) == ("ngram", 5)
+        assert [(one.source.value, one.setting.num_speculative_tokens) for one in known.said] == [
+            ("command line", 5), ("launch file", 2), ("server_info", 4), ("config", 9),
+        ]  # fmt: skip
         assert known.engine_version == "0.32.0" and not known.restarted
 
     def test_a_command_line_without_speculation_says_off(self) -> None:
         world = World()
         world.found = local("vllm", "serve", "m")
-        world.configured = {SERVER: Setting(method="ngram", num_speculative_tokens=2)}
         known = world.finder().of(WATCHED, page())
-        assert known is not None and known.setting.is_off
+        assert known is not None and known.said[0].setting.is_off
 
-    def test_one_that_cannot_be_read_says_nothing(self) -> None:
+    def test_one_that_cannot_be_read_says_why(self) -> None:
         world = World()
         world.found = local("vllm", "serve", "m", "--speculative-config", "{not json")
-        world.configured = {SERVER: Setting(method="ngram", num_speculative_tokens=2)}
         known = world.finder().of(WATCHED, page())
-        assert known is not None and known.sources == {"method": CONFIG, "num_speculative_tokens": CONFIG}
+        assert known is not None
+        assert known.said[0].setting == Setting()
+        assert str(known.said[0].note).startswith("command line not used: --speculative-config")
 
     def test_processes_that_may_not_be_looked_at_are_no_error(self) -> None:
         world = World()
         world.error = PermissionError("denied")
         known = world.finder().of(WATCHED, page())
-        assert known is not None and known.setting == Setting()
+        assert known is not None and known.said == ()
+
+    @pytest.mark.parametrize(
+        ("dialect", "engine"),
+        [("vllm_v0", Engine.VLLM), ("vllm_v1", Engine.VLLM), ("sglang", Engine.SGLANG), ("llamacpp", Engine.LLAMACPP)],
+    )
+    def test_the_page_says_whom_to_ask(self, dialect: str, engine: Engine) -> None:
+        world = World()
+        world.finder().of(WATCHED, page(dialect=dialect))
+        assert world.asked == [engine]
 
     def test_it_asks_once_a_life_and_anew_for_the_next(self) -> None:
         world = World()
         finder = world.finder()
-        for _ in range(3):
-            finder.of(WATCHED, page())
-        assert world.asked == 1
-        world.version = "0.33.0"
+        for turn in range(30):
+            finder.of(WATCHED, page(at=15.0 * turn))
+        assert len(world.asked) == 1
+        world.told = Told("0.33.0")
         known = finder.of(WATCHED, page(born=100.0))
         assert known is not None and known.engine_version == "0.33.0"
-        assert world.asked == 2
+        assert len(world.asked) == 2
 
-    def test_a_version_that_was_known_is_not_forgotten_by_a_server_that_does_not_say_it_now(self) -> None:
+    def test_another_start_mark_is_another_life(self) -> None:
+        world = World()
+        finder = world.finder()
+        for mark in ("1", "1", "2", "2"):
+            finder.of(WATCHED, page(start_mark=mark))
+        assert len(world.asked) == 2
+
+    def test_a_new_life_has_no_version_until_it_was_told(self) -> None:
         world = World()
         finder = world.finder()
         finder.of(WATCHED, page())
-        world.version = None
+        world.told = Told(is_whole=False)
         known = finder.of(WATCHED, page(born=100.0))
-        assert known is not None and known.engine_version == finder.version(SERVER) == "0.32.0"
+        assert known is not None and known.engine_version is None
+        assert finder.version(SERVER) == "0.32.0"
 
-    def test_a_version_that_was_not_known_is_asked_for_again(self) -> None:
+    def test_who_gave_no_answer_is_asked_again_ever_more_rarely(self) -> None:
         world = World()
-        world.version = None
+        world.told = Told(is_whole=False)
         finder = world.finder()
-        finder.of(WATCHED, page())
-        world.version = "0.32.0"
-        known = finder.of(WATCHED, page())
+        asked = []
+        for turn in range(4 * 3600):
+            before = len(world.asked)
+            finder.of(WATCHED, page(at=15.0 * turn))
+            asked += [15.0 * turn] if len(world.asked) > before else []
+        gaps = [later - earlier for earlier, later in pairwise(asked)]
+        assert gaps[:4] == [15.0, 30.0, 60.0, 120.0]
+        assert max(gaps) == 3600.0
+        world.told = Told("0.32.0")
+        known = finder.of(WATCHED, page(at=asked[-1] + 3600.0))
         assert known is not None and known.engine_version == "0.32.0"
-        assert world.asked == 2
-
-    def test_a_server_that_never_tells_its_version_is_asked_a_few_times(self) -> None:
-        world = World()
-        world.version = None
-        finder = world.finder()
-        for _ in range(20):
-            finder.of(WATCHED, page())
-        assert world.asked == 3
 
     def test_our_own_restart_is_told_until_its_first_page_was_stored(self) -> None:
         world = World()
@@ -159,7 +159,6 @@ class TestFinder:
         finder.restart_seen(SERVER)
         known = finder.of(WATCHED, page(born=100.0))
         assert known is not None and not known.restarted
-        assert known == replace(known, restarted=False)
 
     def test_a_restart_is_seen_even_where_the_page_shows_no_start(self) -> None:
         world = World()
@@ -169,8 +168,18 @@ class TestFinder:
         finder.restarted(SERVER)
         known = finder.of(WATCHED, silent)
         assert known is not None and known.restarted
-        assert world.asked == 2
+        assert len(world.asked) == 2
 
-    @pytest.mark.parametrize("born", [None, 5.0])
-    def test_the_version_is_none_before_anyone_asked(self, born: float | None) -> None:
+    def test_what_was_known_is_forgotten_when_the_counters_tell_of_another_process(self) -> None:
+        world = World()
+        finder = world.finder()
+        silent = reading(60.0, engine_reading(Counted(steps=10, started=None)))
+        finder.of(WATCHED, silent)
+        world.found = local(*ASKED)
+        assert finder.of(WATCHED, silent) == KnownSetting((), "0.32.0")
+        finder.forget(SERVER)
+        known = finder.of(WATCHED, silent)
+        assert known is not None and known.said[0].setting.num_speculative_tokens == 5
+
+    def test_the_version_is_none_before_anyone_asked(self) -> None:
         assert World().finder().version(SERVER) is None

@@ -83,4 +83,4 @@ def test_unknown_names_are_those_of_engines_only() -> None:
         "sglang:new",
         "vllm_router:x",
     }
-    assert unknown_names(names) == {"vllm:brand_new_total", "sglang:new"}
+    assert unknown_names(names) == {"vllm:brand_new_total"}

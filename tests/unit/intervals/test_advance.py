@@ -9,7 +9,7 @@ import pytest
 from monitor.intervals.server import advance, settle
 from monitor.intervals.track import Context, EventKind, Step, Track, resume
 from monitor.model.interval import Interval
-from monitor.model.life import Setting, SettingSource, StartEvidence
+from monitor.model.life import Said, Setting, SettingSource, StartEvidence
 from monitor.model.reading import Flag, Reading, State, Verdict
 from tests.fakes.readings import SERVER, Counted, engine_reading, moment, reading
 
@@ -233,21 +233,17 @@ def test_a_small_fall_is_a_glitch_and_only_its_number_is_lost() -> None:
 
 def test_unknown_settings_that_become_known_start_no_life() -> None:
     track = follow(page(0, OLD))[0].track
-    known = Setting(method="ngram", num_speculative_tokens=7, draft_model=None)
-    [step] = follow(
-        page(15, LATER),
-        track=track,
-        setting=known,
-        sources={"method": SettingSource.COMMAND_LINE, "num_speculative_tokens": SettingSource.COMMAND_LINE},
-        engine_version="0.32.0",
-    )
+    said = (Said(source=SettingSource.COMMAND_LINE, setting=Setting(method="ngram", num_speculative_tokens=7)),)
+    [step] = follow(page(15, LATER), track=track, said=said, engine_version="0.32.0")
     [life] = step.lives
     assert life.id == track.engines["m", "0"].life.id
     assert life.setting == Setting(method="ngram", num_speculative_tokens=3)
     assert life.sources == {"method": SettingSource.COMMAND_LINE, "num_speculative_tokens": SettingSource.PAGE}
+    assert life.setting_notes == ("num_speculative_tokens: page says 3, command line says 7",)
+    assert [event.text for event in step.events if event.kind is EventKind.NOTED] == list(life.setting_notes)
     assert life.engine_version == "0.32.0"
     assert only(step).life == life.id
-    assert not follow(page(30, LATER.after(5)), track=step.track, setting=known)[0].lives
+    assert not follow(page(30, LATER.after(5)), track=step.track, said=said)[0].lives
 
 
 def test_a_page_without_speculation_does_not_overrule_a_command_line_that_asks_for_it() -> None:
@@ -255,8 +251,13 @@ def test_a_page_without_speculation_does_not_overrule_a_command_line_that_asks_f
     off = replace(off, num_speculative_tokens=None, counts=replace(off.counts, speculation=None))
     asked = Setting(method="ngram", num_speculative_tokens=7)
     for setting, expected in ((asked, 7), (Setting(), 0)):
-        [step] = follow(reading(0, off, verdict=Verdict.NOT_SPEC_DECODE, process_start=-600), setting=setting)
-        assert step.lives[0].setting.num_speculative_tokens == expected
+        said = (Said(source=SettingSource.COMMAND_LINE, setting=setting),)
+        [step] = follow(reading(0, off, verdict=Verdict.NOT_SPEC_DECODE, process_start=-600), said=said)
+        life = step.lives[0]
+        assert life.setting.num_speculative_tokens == expected
+        assert life.setting_notes == (
+            ("num_speculative_tokens: page says 0 (off), command line says 7",) if expected else ()
+        )
 
 
 def test_resumed_from_the_store_the_difference_is_the_same() -> None:
@@ -372,3 +373,87 @@ def test_a_restart_under_another_model_name_is_a_restart(wall_is_known: bool) ->
     assert {(life.model, life.ended is None) for life in steps[1].lives} == {("m", False), ("n", True)}
     assert only(steps[1]).speculation == other.counts().speculation
     assert only(steps[1]).partial
+
+
+def deferred(at: float, counted: Counted, mark: str | None) -> Reading:
+    """A page of a server that says nothing of its start but in a header."""
+    return replace(page(at, replace(counted, started=None), dialect="llamacpp"), start_mark=mark)
+
+
+def test_another_start_mark_is_a_restart_even_where_no_counter_fell() -> None:
+    young = Counted(steps=10)
+    first, same, new, later = follow(
+        deferred(0, young, "1"), deferred(15, young, "1"), deferred(30, young.after(500), "2"),
+        deferred(45, young.after(600), "2"),
+    )  # fmt: skip
+    assert same.verdict is Verdict.OK
+    assert new.verdict is Verdict.RESET_DETECTED
+    ended, began = new.lives
+    assert (ended.id, began.evidence) == (first.lives[0].id, StartEvidence.PROCESS_START)
+    assert began.start_mark == "2"
+    assert not began.counts_from_zero and not new.intervals
+    assert only(later).life == began.id
+
+
+def test_counters_that_fell_with_another_start_mark_count_from_nothing_at_once() -> None:
+    step = follow(deferred(0, OLD, "1"), deferred(15, Counted(steps=40), "2"))[1]
+    interval = only(step)
+    assert interval.speculation is not None
+    assert (interval.speculation.num_drafts, interval.partial) == (40, True)
+
+
+def test_workers_that_answer_in_turn_under_their_own_marks_are_no_storm_of_restarts() -> None:
+    one, other = Counted(steps=1000), Counted(steps=5000)
+    pages = [deferred(15.0 * turn, (one, other)[turn % 2].after(turn), "12"[turn % 2]) for turn in range(20)]
+    steps = follow(*pages)
+    assert [step.verdict for step in steps[1:3]] == [Verdict.RESET_DETECTED, Verdict.INCONSISTENT_ENDPOINT]
+    assert {step.verdict for step in steps[2:]} == {Verdict.INCONSISTENT_ENDPOINT}
+    assert not any(step.intervals for step in steps[1:])
+
+
+def test_an_endpoint_that_settles_on_another_process_is_believed_again() -> None:
+    one, other = Counted(steps=1000, started=-900), Counted(steps=5000, started=-600)
+    turns = [page(0, other, process_start=-600), page(15, one, process_start=-900)]
+    turns += [page(30.0 + 15 * turn, one.after(10 * turn), process_start=-900) for turn in range(20)]
+    steps = follow(*turns)
+    assert steps[1].verdict is Verdict.INCONSISTENT_ENDPOINT
+    assert steps[10].verdict is Verdict.INCONSISTENT_ENDPOINT
+    assert [step.verdict for step in steps[-5:]] == [Verdict.OK] * 5
+    assert only(steps[-1]).speculation is not None
+    [life] = [track.life for track in steps[-1].track.engines.values()]
+    assert life.process_start == moment(-900).timestamp()
+
+
+@pytest.mark.parametrize("evidence", ["page", "command line"])
+def test_a_draft_takes_off_back(evidence: str) -> None:
+    silent = replace(engine_reading(Counted(steps=0, started=None)), num_speculative_tokens=None)
+    busy = replace(engine_reading(Counted(steps=40, started=None)), num_speculative_tokens=None)
+    off = Said(source=SettingSource.COMMAND_LINE, setting=Setting(num_speculative_tokens=0))
+    said = (off,) if evidence == "command line" else ()
+    first, second = follow(
+        reading(0, silent, verdict=Verdict.NOT_SPEC_DECODE, dialect="llamacpp"),
+        reading(15, busy, dialect="llamacpp"),
+        said=said,
+    )
+    assert first.lives[0].setting.is_off
+    [life] = second.lives
+    assert life.setting.num_speculative_tokens is None
+    assert "num_speculative_tokens" not in life.sources
+    assert life.setting_notes == (
+        ("num_speculative_tokens: command line says 0 (off), but the page counts drafts",) if said else ()
+    )
+
+
+def test_a_number_that_moves_on_sglangs_page_tells_its_adaptive_mode() -> None:
+    def page_of(at: float, tokens: int, steps: int) -> Reading:
+        engine = replace(engine_reading(Counted(steps=steps)), num_speculative_tokens=tokens)
+        return reading(at, engine, dialect="sglang")
+
+    said = (Said(source=SettingSource.COMMAND_LINE, setting=Setting(method="eagle", num_speculative_tokens=3)),)
+    first, second, third = follow(page_of(0, 3, 10), page_of(15, 1, 20), page_of(30, 5, 30), said=said)
+    assert first.lives[0].adapts is None
+    [life] = second.lives
+    assert life.adapts == "its page shows 1 tokens where it showed 3"
+    assert life.setting == Setting(method="eagle", num_speculative_tokens=3)
+    assert life.setting_notes == ()
+    assert not third.lives
