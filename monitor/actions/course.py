@@ -117,6 +117,26 @@ def _over(
     return CourseStep(rollout=done, event=EventKind.FINISHED, sentence=sentence)
 
 
+def close(
+    rollout: Rollout, changes: Sequence[Change], stuck: Change, now: datetime
+) -> tuple[Rollout, tuple[Change, ...]]:
+    """The end of a rollout that nobody can carry on: `stuck` is the change that no daemon has a driver for."""
+    sentence = (
+        f"{rollout.group}: {stuck.server} is not managed by any daemon any more, so its change (in state "
+        f"{stuck.state}) was closed as it stands: look at the server"
+    )
+    told = "not touched: its rollout was closed"
+    ended = tuple(
+        _dropped(c, now, told) if c is not stuck else replace(_dropped(c, now, ""), sentence=sentence)
+        for c in changes
+        if not c.state.is_final
+    )
+    closed = replace(
+        rollout, state=RolloutState.ABANDONED, finished_at=now, outcome=Outcome.CANCELLED, sentence=sentence
+    )
+    return closed, ended
+
+
 def _dropped(change: Change, now: datetime, told: str) -> Change:
     return replace(
         change,

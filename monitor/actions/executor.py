@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from monitor.actions.course import CourseStep, front, next_in_rollout
+from monitor.actions.course import CourseStep, close, front, next_in_rollout
 from monitor.actions.events import EventKind, RolloutEvent
 from monitor.actions.fleet import Fleet, Gate, OpenGate
 from monitor.actions.hands import Hands
@@ -77,6 +77,7 @@ class Executor:
         for rollout in rollouts:
             if rollout.group in self._fleet.groups:
                 events += self._advance(rollout, now, steady)
+            events += self._close_if_orphaned(rollout, now)
         return events
 
     def _advance(self, rollout: Rollout, now: datetime, steady: datetime) -> list[RolloutEvent]:
@@ -98,6 +99,33 @@ class Executor:
             if not (again or moved):
                 break
         return events
+
+    def _close_if_orphaned(self, rollout: Rollout, now: datetime) -> list[RolloutEvent]:
+        """End a rollout whose group or next server no daemon has in its configuration any more; tell someone.
+
+        Otherwise it would stay open for ever and keep all others waiting. Whether a daemon works on it shows in leases.
+        """
+        work = self._work(rollout.id)
+        change = front(work.changes) if work is not None else None
+        if work is None or change is None:
+            return []
+        is_known = rollout.group in self._fleet.groups
+        if is_known and change.server in self._fleet.managed:
+            return []
+        # Who works on it holds a lease: whoever carries the server, or, of a group unknown here, who coordinates it.
+        with self._store.read() as unit:
+            lease = unit.leases.get(f"server:{change.server}" if is_known else lease_name(rollout.group))
+        last_sign = max([c.entered_at for c in work.changes] + ([lease.expires_at] if lease is not None else []))
+        if now < last_sign + timedelta(seconds=self._timing.orphan_seconds):
+            return []
+        with self._store.write() as unit:
+            if unit.rollouts.get(rollout.id) != work.rollout or unit.changes.get(change.id) != change:
+                return []
+            closed, changes = close(work.rollout, work.changes, change, now)
+            for one in changes:
+                unit.changes.update(one)
+            unit.rollouts.update(closed)
+            return [self._journal.tell(unit, closed, EventKind.MANUAL_ACTION, closed.sentence, now)]
 
     def _work(self, rollout_id: RolloutId) -> _Work | None:
         """The rollout as stored, while it is active."""

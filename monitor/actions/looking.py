@@ -75,13 +75,23 @@ class Lookout:
         refusal = self._drift(case, page) or self._loaded_later(case, models)
         serving: bool | None = True
         if not terms.is_restart:
-            answered = probe.generate() if models else Probed(False, "/v1/models lists no model")
+            answered = self._first_token(case) if models else Probed(False, "/v1/models lists no model")
             serving = self._serving(case, answered.ok) if answered is not None else None
             if answered is None or not answered.ok:
                 why = "its answer is awaited" if answered is None else answered.sentence
                 refusal = refusal or Refusal(Outcome.PRECONDITION_FAILED, f"not proved to serve: {why}")
         refusal = refusal or self._refusal_around(case)
         return self._seen(case, status=status, models=models, is_serving=serving, refusal=refusal)
+
+    def _first_token(self, case: Case) -> Probed | None:
+        """Whether it generates now; asked again only after a while, since a change may wait for hours."""
+        memory, moment = case.memory, self._clock.monotonic()
+        if memory.generated_at is not None and moment - memory.generated_at < self._timing.proof_seconds:
+            return Probed(True, "one token generated a moment ago")
+        answered = case.managed.probe.generate()
+        if answered is not None and answered.ok:
+            memory.generated_at = moment
+        return answered
 
     def _while_draining(self, case: Case, status: DriverStatus) -> Seen:
         refusal = self._refusal_around(case)

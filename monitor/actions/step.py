@@ -52,6 +52,10 @@ class Timing:
     put_back_tries: int = 5
     #: How long a later change of a rollout may wait for its turn to be safe (peers ready, window open, pause lifted).
     wait_most_seconds: float = 6 * 3600.0
+    #: How long a generated token proves that a server which waits for its change serves.
+    proof_seconds: float = 60.0
+    #: A rollout that nobody can carry on (its group or server is configured nowhere) is closed after this.
+    orphan_seconds: float = 900.0
     #: How long a driver may be unable to say how its server is before someone is paged.
     blind_seconds: float = 60.0
     #: Age of the coordinator's lease; renewed at every tick.

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from monitor.clock import Clock
+from monitor.drivers.kin import CHILDREN, Family, Kin
 from monitor.drivers.logs import ServerLog
 from monitor.drivers.procfs import Process, ProcFs
 from monitor.drivers.protocol import Command, DriverStatus, Launcher, PortOwner, ServerState
@@ -24,19 +25,11 @@ from monitor.errors import ActionError
 from monitor.model.life import Setting
 from monitor.model.server import ServerName
 
-#: Marks every process of a server: its name, and the state folder (two daemons may use one name).
-_SERVER, _HOME, _TOKEN = "ACCEPTD_SERVER", "ACCEPTD_HOME", "ACCEPTD_START"
-#: py-setproctitle, which vLLM uses, writes over the environment (and so our marker) unless this is set.
-_KEEP_ENVIRON = {"SPT_NOENV": "1"}
 #: Of the daemon's own environment: meant for it alone (systemd's protocol, credentials).
 _PRIVATE = (
     "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
     "INVOCATION_ID", "JOURNAL_STREAM", "CREDENTIALS_DIRECTORY", "MAINPID", "MANAGERPID",
 )  # fmt: skip
-
-#: Our children by pid: only a parent learns an exit code, and only while it keeps the handle. Kept per process and not
-#: per driver, since a reload makes new drivers for the same children.
-_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,20 +42,6 @@ class ProcessOptions:
     cwd: Path | None = None
     port: int | None = None
     log_size_limit: int = 64 * 1024**2
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """One look: the record as stored and as now known, the main process, and all living members."""
-
-    stored: StartRecord | None
-    record: StartRecord | None
-    main: Process | None
-    members: tuple[Process, ...]
-
-    @property
-    def is_news(self) -> bool:
-        return self.record != self.stored
 
 
 class ProcessDriver:
@@ -81,7 +60,7 @@ class ProcessDriver:
         self._proc = proc or ProcFs()
         self._file = StateFile(options.state_folder, name)
         self._log = ServerLog(options.log_folder, name, size_limit=options.log_size_limit)
-        self._home = str(options.state_folder.resolve())
+        self._family = Family(name, options.state_folder, self._proc)
 
     @property
     def launcher(self) -> Launcher:
@@ -90,7 +69,11 @@ class ProcessDriver:
 
     def status(self) -> DriverStatus:
         """What is there of the server now; takes up its process where the record lost it. Raises ActionError."""
-        seen = self._look()
+        stored = self._file.read()
+        seen = self._family.main_only(stored)
+        if seen is None or self._port_owner(seen.members) is PortOwner.OTHER:
+            # Gone, lost, or another process of it listens: only now are all processes of the host looked at.
+            seen = self._family.look(stored)
         if seen.is_news and seen.record is not None:
             # Lost to another daemon that acts right now: it will see the same.
             with contextlib.suppress(ActionError), self._file.locked():
@@ -106,7 +89,7 @@ class ProcessDriver:
         command = self._launcher.render(setting)
         program = self._program(command)
         with self._file.locked():
-            self._refuse_if_present(self._describe(self._look()))
+            self._refuse_if_present(self._describe(self._family.look(self._file.read())))
             record = StartRecord(
                 token=token,
                 setting=setting,
@@ -121,7 +104,7 @@ class ProcessDriver:
     def stop(self, *, force: bool = False) -> None:
         """Ask the server to end, or kill all that belongs to it. See `Driver.stop`."""
         with self._file.locked():
-            seen = self._look()
+            seen = self._family.look(self._file.read())
             record, main = seen.record, seen.main
             if force:
                 self._signal(seen.members, signal.SIGKILL)
@@ -137,7 +120,7 @@ class ProcessDriver:
         """The last lines of the newest start, secrets redacted."""
         return self._launcher.redact(self._log.tail(lines))
 
-    def _describe(self, seen: _Seen) -> DriverStatus:
+    def _describe(self, seen: Kin) -> DriverStatus:
         record, main = seen.record, seen.main
         port_owner = self._port_owner(seen.members)
         if main is not None:
@@ -163,61 +146,6 @@ class ProcessDriver:
             leftovers=tuple(f"{p.name} (pid {p.pid})" for p in seen.members) if main is None else (),
             port_owner=port_owner,
         )
-
-    def _look(self) -> _Seen:
-        """The record with what has become known since, and the living processes that belong to it."""
-        stored = self._file.read()
-        record = self._with_exit_code(stored) if stored is not None else None
-        processes = [p for p in self._proc.processes() if p.is_alive]
-        marked = {p: token for p in processes if (token := self._marker(p)) is not None}
-        if record is not None and record.pid is None and record.boot_id == self._proc.boot_id():
-            born = _first(p for p, token in marked.items() if token == record.token)
-            if born is not None:
-                record = replace(record, pid=born.pid, start_ticks=born.start_ticks)
-        members = sorted({*marked, *self._session(record, processes)}, key=lambda p: p.start_ticks)
-        if record is None:
-            # The state file is lost, but its server is not: what leads a session of ours is the main process.
-            main = _first(p for p in members if p.pid == p.session)
-        else:
-            main = _first(p for p in members if (p.pid, p.start_ticks) == (record.pid, record.start_ticks))
-        return _Seen(stored, record, main, tuple(members))
-
-    def _with_exit_code(self, record: StartRecord) -> StartRecord:
-        """The record with the exit code, where the process was our child and has ended."""
-        child = _CHILDREN.get(record.pid) if record.pid is not None else None
-        if child is None or record.exit_code is not None:
-            return record
-        before = self._proc.process(child.pid)
-        if before is not None and before.start_ticks != record.start_ticks:
-            return record
-        return record if child.poll() is None else replace(record, exit_code=child.returncode)
-
-    def _session(self, record: StartRecord | None, processes: Sequence[Process]) -> list[Process]:
-        """Living processes of the session that the main process was given.
-
-        A session's number cannot be given anew while a process is in it, so as long as the main process lives its
-        session is ours; afterwards only processes that are not older, and whose environment does not say otherwise.
-        """
-        if record is None or record.pid is None or record.boot_id != self._proc.boot_id():
-            return []
-        holder = self._proc.process(record.pid)
-        if holder is not None and holder.start_ticks != record.start_ticks:
-            return []
-        return [p for p in processes if p.session == record.pid and self._may_be_ours(p, record)]
-
-    def _may_be_ours(self, process: Process, record: StartRecord) -> bool:
-        if process.start_ticks < (record.start_ticks or 0):
-            return False
-        environ = self._proc.environ(process.pid)
-        return environ is None or self._has_marker(environ) or process.pid == record.pid
-
-    def _marker(self, process: Process) -> str | None:
-        """The token of the start that `process` descends from; None where it does not carry our marker."""
-        environ = self._proc.environ(process.pid)
-        return environ.get(_TOKEN, "") if environ is not None and self._has_marker(environ) else None
-
-    def _has_marker(self, environ: Mapping[str, str]) -> bool:
-        return environ.get(_SERVER) == self._name and environ.get(_HOME) == self._home
 
     def _signal(self, processes: Iterable[Process], signum: signal.Signals) -> None:
         for process in processes:
@@ -271,14 +199,13 @@ class ProcessDriver:
             ) from error
         finally:
             os.close(log)
-        _CHILDREN[child.pid] = child
+        CHILDREN[child.pid] = child
         born = self._proc.process(child.pid)
         self._file.write(replace(record, pid=child.pid, start_ticks=born.start_ticks if born else None))
 
     def _environ(self, command: Command, token: str) -> dict[str, str]:
         inherited = {k: v for k, v in self._options.environ.items() if k not in _PRIVATE}
-        marker = {_SERVER: self._name, _HOME: self._home, _TOKEN: token}
-        return {**inherited, **_KEEP_ENVIRON, **command.env, **marker}
+        return {**inherited, **command.env, **self._family.marker(token)}
 
 
 def refuse_under_unit(proc: ProcFs, unit: str = "acceptd.service") -> None:
@@ -295,8 +222,3 @@ def refuse_under_unit(proc: ProcFs, unit: str = "acceptd.service") -> None:
             "for the server",
             reason="under_unit",
         )
-
-
-def _first(processes: Iterable[Process]) -> Process | None:
-    """The one that was born first, a session's leader before all others."""
-    return min(processes, key=lambda p: (p.pid != p.session, p.start_ticks), default=None)

@@ -23,7 +23,7 @@ from monitor.model.record import Restart
 from monitor.model.rollout import ChangeState, Outcome, RolloutState
 from monitor.model.server import GroupName, ServerName
 from monitor.scrape.probe import Probed
-from tests.fakes.fake_world import LIMITS, WORSE, World, tokens
+from tests.fakes.fake_world import LIMITS, WORSE, World, sink, tokens
 
 
 def until_stopped(world: World) -> None:
@@ -457,3 +457,65 @@ class TestSmallThings:
         world = World()
         world.begin(3)
         assert OpenGate().refusal(world.group, world.change(), world.clock.now()) is None
+
+
+class TestConfigurationChanges:
+    def without(self, world: World, *, group: bool, server: bool) -> None:
+        """The daemon is started again with a configuration that lacks the group or the server's driver."""
+        fleet = replace(
+            world.fleet, groups={} if group else world.fleet.groups, managed={} if server else world.fleet.managed
+        )
+        world.executor = type(world.executor)(
+            world.store, world.clock, fleet, world.judge, holder="host-1", timing=world.timing, on_event=sink
+        )
+
+    @pytest.mark.parametrize(("group", "server"), [(True, True), (False, True), (True, False)])
+    def test_a_rollout_that_nobody_can_carry_on_is_closed_with_a_page_after_a_while(
+        self, group: bool, server: bool
+    ) -> None:
+        world = World(2)
+        world.begin(3)
+        assert world.until_state("observing")
+        self.without(world, group=group, server=server)
+        world.run(600, until=lambda: False)
+        assert world.rollout().state is RolloutState.ACTIVE
+        assert world.run(2000)
+        assert (world.rollout().state, world.rollout().outcome) == (RolloutState.ABANDONED, Outcome.CANCELLED)
+        assert all(c.state.is_final for c in world.changes())
+        assert [e.kind for e in world.pages()] == [EventKind.MANUAL_ACTION]
+        assert "s1 is not managed by any daemon any more" in world.pages()[0].sentence
+
+    def test_a_rollout_that_another_daemon_works_on_is_left_to_it(self) -> None:
+        world = World(limits=replace(LIMITS, observe_seconds=7200))
+        world.judge.after_seconds = 7000
+        world.begin(3)
+        owner = world.executor
+        assert world.until_state("observing")
+        self.without(world, group=True, server=True)
+        other = world.executor
+
+        def both() -> bool:
+            world.events += owner.tick(world.clock.now())
+            assert other.tick(world.clock.now()) == []
+            return world.is_quiet()
+
+        for _ in range(2000):
+            if both():
+                break
+            world.clock.advance(5)
+        assert world.rollout().state is RolloutState.PROMOTED
+
+    def test_waiting_for_hours_asks_for_few_tokens(self) -> None:
+        world = World()
+        probe = world.fleet.managed[world.server.name].probe
+        plain, asked = probe.generate, []
+
+        def generate() -> Probed | None:
+            asked.append(1)
+            return plain()
+
+        probe.generate = generate  # type: ignore[method-assign]
+        world.begin(3, lives_for=7200)
+        world.pause()
+        world.run(3600, until=lambda: False)
+        assert 30 <= len(asked) <= 70
