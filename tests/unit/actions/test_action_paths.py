@@ -325,6 +325,17 @@ class TestTheWayBack:
         assert world.rollout().state is RolloutState.ROLLED_BACK
         assert_serves(world, 2, starts=4)
 
+    def test_a_slow_way_back_is_waited_for_twice_as_long(self) -> None:
+        world = World()
+        world.server.behaviour.crashes_at = frozenset({3})
+        world.begin(3)
+        assert world.until_state("undoing")
+        world.server.behaviour.start_seconds = 1.5 * (LIMITS.start_seconds + LIMITS.first_start_seconds)
+        assert world.run()
+        assert world.rollout().state is RolloutState.ROLLED_BACK
+        assert world.server.kills == []
+        assert_serves(world, 2, starts=2)
+
     def test_a_process_that_cannot_be_killed_is_not_started_upon(self) -> None:
         world = World()
         world.server.behaviour.ignores_term = world.server.behaviour.unkillable = True
