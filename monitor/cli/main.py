@@ -23,6 +23,7 @@ COMMANDS = {
     **dict.fromkeys(("init", "check"), "setting_up"),
     **dict.fromkeys(("status", "servers", "history", "why", "alerts", "evidence"), "looking"),
     **dict.fromkeys(("plan", "apply", "reject", "rollback", "pause", "resume", "silence", "ack"), "acting"),
+    "slo": "slo",
     "report": "reporting",
     "read": "reading",
     **dict.fromkeys(("tune", "launch"), "advising"),

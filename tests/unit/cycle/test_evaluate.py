@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -11,14 +11,15 @@ import pytest
 from monitor.cycle.evaluate import Evaluated, Evaluator
 from monitor.cycle.history import History
 from monitor.cycle.prober import ProbeResult
+from monitor.cycle.slos import Objectives, SloLook
 from monitor.errors import StoreError
 from monitor.model.alert import AlertState, Matcher, Silence, SilenceId
 from monitor.model.decision import DecisionId
 from monitor.model.life import LastReading, Setting
 from monitor.model.notice import Notice, NoticeKind
-from monitor.model.outcome import Truth
+from monitor.model.outcome import RuleOutcome, Truth
 from monitor.model.reading import Reading, Verdict
-from monitor.model.record import Baseline
+from monitor.model.record import Baseline, Checks
 from monitor.model.rollout import Change, ChangeId, ChangeState, Outcome, Rollout, RolloutId
 from monitor.model.server import Group, GroupName, Server, ServerName
 from monitor.policy.rule import RuleSet
@@ -92,7 +93,10 @@ class Prober:
 class Desk:
     """An evaluator of one server whose minutes a test writes; `restart` makes a new one on the same store."""
 
-    def __init__(self, alerts: str = ALERTS, *, baseline_seconds: float = 300.0) -> None:
+    def __init__(
+        self, alerts: str = ALERTS, *, baseline_seconds: float = 300.0, slos: Objectives | None = None
+    ) -> None:
+        self.slos = slos
         self.store = MemoryStore()
         self.life = life("a")
         self.minute = 0
@@ -113,7 +117,7 @@ class Desk:
             groups=[Group(name=GroupName("g"), servers=(A,))],
             alert_rules=self.rules, tuning_rules={GroupName("g"): rules(TUNING)}, host="h1", receivers=["slack"],
             telling=TellingPolicy(), watched_since=NOON, simulated=False, credit_seconds=150.0,
-            baseline_seconds=self.baseline_seconds,
+            baseline_seconds=self.baseline_seconds, slos=self.slos,
         )  # fmt: skip
 
     @property
@@ -402,6 +406,71 @@ class TestProbing:
                 unit.readings.put(LastReading(page, None))
             desk.run()
             assert desk.prober.failed_pages == {"a": failed}
+
+
+class Burning:
+    """Objectives of which one burns, with checks to be stored."""
+
+    def __init__(self) -> None:
+        self.truth = Truth.TRUE
+        self.left: tuple[Checks, ...] = (Checks(A, NOON, 3, 1),)
+
+    def look(self, now: datetime) -> SloLook:
+        labels = {"alertname": "ErrorBudgetBurn", "slo": "ttft", "group": "g", "severity": "page"}
+        said = RuleOutcome(rule="ErrorBudgetBurn:ttft:page", scope="g", truth=self.truth, labels=labels,
+                           annotations={"summary": "g: ttft burns"})
+        return SloLook(outcomes=(said,))
+
+    def checks(self) -> tuple[Checks, ...]:
+        return self.left
+
+    def stored(self, checks: Iterable[Checks]) -> None:
+        self.left = ()
+
+
+class TestObjectives:
+    def test_a_burning_one_is_an_alert_like_any_other(self) -> None:
+        desk = Desk(slos=Burning())
+        desk.serve(FINE)
+        seen = desk.run()
+        assert [(alert.name, alert.state) for alert in seen.alerts] == [("ErrorBudgetBurn", AlertState.FIRING)]
+        assert desk.titles() == ["g: ttft burns"]
+
+    def test_what_is_not_known_leaves_it_firing(self) -> None:
+        slos = Burning()
+        desk = Desk(slos=slos)
+        desk.run()
+        slos.truth = Truth.NO_DATA
+        desk.minute += 1
+        desk.restart()
+        states = {alert.name: alert.state for alert in desk.run().alerts}
+        assert states == {"ErrorBudgetBurn": AlertState.FIRING, "AlertHasNoData": AlertState.PENDING}
+        slos.truth = Truth.FALSE
+        for _ in range(3):
+            desk.minute += 1
+            states = {alert.name: alert.state for alert in desk.run().alerts}
+        assert states == {"ErrorBudgetBurn": AlertState.RESOLVED}
+
+    def test_checks_are_stored_once(self) -> None:
+        slos = Burning()
+        desk = Desk(slos=slos)
+        desk.run()
+        desk.minute += 1
+        desk.run()
+        with desk.store.read() as unit:
+            assert unit.checks.between(None, NOON - timedelta(hours=1), NOON) == [Checks(A, NOON, 3, 1)]
+
+    def test_checks_of_a_turn_that_could_not_be_stored_are_kept(self) -> None:
+        slos = Burning()
+        desk = Desk(slos=slos)
+
+        def die(moment: str) -> None:
+            raise Died(moment)
+
+        desk.reap = die
+        with pytest.raises(Died):
+            desk.run()
+        assert slos.left
 
 
 def test_a_server_of_which_nothing_is_known_yet_breaks_nothing() -> None:

@@ -17,6 +17,7 @@ class Source:
 
     def __init__(self, folder: Path) -> None:
         self.why: str | None = None
+        self.slos: list[dict[str, Any]] | None = None
         self.folder = folder
 
     def metrics(self) -> bytes:
@@ -41,7 +42,8 @@ class Source:
             "num_speculative_tokens": 0, "method": "<b>ngram</b>", "figures": {**figures, "acceptance_rate": 0.61},
         }
         group = {"name": "chat", "mode": "auto", "paused": None, "advice": None, "rollout": None, "servers": [server]}
-        return {"at": "2026-03-02", "window_seconds": 300.0, "alerts": [], "pauses": [], "groups": [group]}
+        return {"at": "2026-03-02", "window_seconds": 300.0, "alerts": [], "pauses": [], "groups": [group],
+                "slos": self.slos}
 
     def live_report(self) -> str:
         return "<p>so far</p>"
@@ -82,6 +84,27 @@ def test_the_page_escapes_names_shows_unknown_as_a_dash_and_says_simulated(sourc
     assert "<script" not in text
     policy = page.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy
+
+
+def test_objectives_are_shown_once_their_history_is_read(source: Source) -> None:
+    web = client(source)
+    assert "Their history is being read." in web.get("/").get_data(as_text=True)
+    source.slos = []
+    assert "None is configured." in web.get("/").get_data(as_text=True)
+    known = {"server": None, "group": "<chat>", "objective": 0.99, "period_days": 30.0, "report_only": False}
+    source.slos = [
+        {**known, "name": "first-token", "reached": 0.985, "error_budget_remaining": -0.5, "burn_rate": 15.2,
+         "burning": True, "exhausted_in_seconds": 0.0},
+        {**known, "name": "uptime", "reached": None, "error_budget_remaining": None, "burn_rate": None,
+         "burning": False, "exhausted_in_seconds": None},
+        {**known, "name": "pace", "reached": 1.0, "error_budget_remaining": 0.5, "burn_rate": 1.0,
+         "burning": False, "exhausted_in_seconds": 86400.0 * 15},
+    ]
+    text = web.get("/").get_data(as_text=True)
+    assert "&lt;chat&gt;" in text and "99.0% of 30 d" in text
+    assert "98.5%" in text and '<td class="bad">-50.0%</td>' in text and '<td class="bad">15.20</td>' in text
+    assert "is spent" in text and "15.0 d" in text
+    assert web.get("/api/v1/status").get_json()["slos"] == source.slos
 
 
 def test_a_report_is_served_by_its_key(source: Source, tmp_path: Path) -> None:
