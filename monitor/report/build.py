@@ -193,7 +193,7 @@ def _notes(recent: Sequence[Pair], now: SignalSet, target: float) -> tuple[str, 
 def _change(change: Change) -> ChangeReport:
     measured = change.measured
     return ChangeReport(
-        at=change.entered_at if change.started_at is None else change.started_at,
+        at=_began(change),
         server=change.server,
         old=change.current.describe(),
         new=change.proposed.describe(),
@@ -204,6 +204,15 @@ def _change(change: Change) -> ChangeReport:
         gain_high=measured.gain_high if measured else None,
         measured_minutes=measured.minutes if measured else None,
     )
+
+
+def _began(change: Change) -> datetime:
+    """When a change began: its first line of history, since going back overwrites the times of its steps."""
+    stamp = change.history[0].partition(" ")[0] if change.history else ""
+    try:
+        return datetime.fromisoformat(stamp)
+    except ValueError:
+        return change.entered_at
 
 
 def _advice(decision: Decision) -> AdviceReport:

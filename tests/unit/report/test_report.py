@@ -137,6 +137,16 @@ def test_a_firing_alert_is_something_to_do() -> None:
     assert "1 page" in report.headline
 
 
+def test_a_change_is_dated_by_its_beginning_though_going_back_took_time() -> None:
+    begun = START + timedelta(hours=20)
+    undone = replace(
+        change(ChangeState.ROLLED_BACK, Outcome.MEASURED_WORSE, -0.3),
+        entered_at=begun + timedelta(hours=1), started_at=begun + timedelta(minutes=50),
+        history=(f"{begun:%Y-%m-%dT%H:%M:%SZ} draining: draining chat-1", "later"),
+    )
+    assert build(inputs(changes=[undone])).groups[0].changes[0].at == begun
+
+
 @pytest.mark.parametrize("render", [to_html, to_markdown, to_json])
 def test_a_report_without_data_says_so(render: object) -> None:
     report = build(inputs(pairs={}, decisions={}, changes=[]))
