@@ -8,7 +8,6 @@ Managed servers are never stopped: they outlive the daemon.
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, time, timedelta
@@ -17,13 +16,13 @@ from urllib.parse import urlsplit
 from monitor.actions.executor import Executor
 from monitor.actions.fleet import Fleet
 from monitor.actions.orders import Orders
-from monitor.actions.records import starts_left
 from monitor.actions.step import Timing
 from monitor.app.evidence import gather
 from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import managed, server_parts
 from monitor.app.receivers import make_receivers
 from monitor.app.reports import Reports
+from monitor.app.starting import start_servers
 from monitor.app.supervisor import Supervisor
 from monitor.app.view import DaemonView, Heart
 from monitor.clock import Clock
@@ -39,6 +38,7 @@ from monitor.cycle.gate import FleetGate
 from monitor.cycle.history import History
 from monitor.cycle.judge import StoredJudge
 from monitor.cycle.prober import Prober
+from monitor.cycle.revive import Reviver
 from monitor.cycle.settings import SettingFinder
 from monitor.cycle.slos import SloKeeper
 from monitor.cycle.tell import event_sink
@@ -47,7 +47,7 @@ from monitor.drivers.protocol import ServerState
 from monitor.errors import FatalError, MonitorError
 from monitor.intervals.track import Track, resume
 from monitor.model.life import Setting
-from monitor.model.record import AuditEntry, Evidence, Restart
+from monitor.model.record import Evidence
 from monitor.model.server import Group, ServerName
 from monitor.notify.outbox import OutboxWorker
 from monitor.policy.telling import TellingPolicy
@@ -133,6 +133,8 @@ class Daemon:
             store, clock, self._fleet, judge, holder=holder, gate=gate, timing=timing, on_event=sink
         )
         self._orders = Orders(store, self._fleet, holder=holder, timing=timing, on_event=sink)
+        by_server = {name: group for group in self.groups for name in group.servers}
+        self._reviver = Reviver(store, self._orders, by_server, self._fleet.managed)
         self._fatal = fatal
         self._outbox = StoreOutbox(store, clock, self._wake_outbox)
         self._workers = [
@@ -191,7 +193,8 @@ class Daemon:
         self._reading_back = threading.Thread(target=self._slos.read_back, args=(now,), name="slo-history", daemon=True)
         self._reading_back.start()
         self._watchdog.start()
-        self._start_servers(now)
+        wanted = {name for name, one in self._configs.items() if one.driver is not None and one.driver.start_now}
+        start_servers(self._store, self._fleet, wanted, self._group_of, now)
         self._collector = Collector(
             self._by_name, {name: parts.scraping for name, parts in self._parts.items()}, self._store, self._history,
             readers=self._dialects.reader, tracks=tracks, last_ok=last_ok, settings=self._settings,
@@ -273,6 +276,7 @@ class Daemon:
             seen = evaluator.run(self._clock.now())
             decider.run(seen)
             actor.restart_stuck(seen.alerts, seen.now)
+            self._reviver.run(seen.now)
         except MonitorError as error:
             self._telemetry.cycle("failed", self._clock.monotonic() - began)
             log.error("evaluation failed: %s", error)
@@ -317,42 +321,6 @@ class Daemon:
             last = {name: reading for name in names if (reading := unit.readings.get(name)) is not None}
         self._history.fill(lives, intervals)
         return tracks, {name: reading.last_ok for name, reading in last.items() if reading.last_ok is not None}
-
-    def _start_servers(self, now: datetime) -> None:
-        """Start managed servers that are not running and not in the hands of an unfinished change."""
-        with self._store.read() as unit:
-            busy = {change.server for change in unit.changes.active()}
-        for name, one in self._fleet.managed.items():
-            driver = self._configs[name].driver
-            if driver is None or not driver.start_now or name in busy or not one.driver.acts:
-                continue
-            try:
-                status = one.driver.status()
-                if not status.is_gone:
-                    log.info("managed server %s server=%s", status.describe(), name)
-                    continue
-                self._start_server(name, now)
-            except MonitorError as error:
-                log.error("managed server not started server=%s: %s", name, error)
-
-    def _start_server(self, name: ServerName, now: datetime) -> None:
-        one, group = self._fleet.managed[name], self._group_of(name)
-        launcher = one.driver.launcher
-        with self._store.write() as unit:
-            if group is not None and starts_left(unit, name, group.limits, now) <= 0:
-                log.error("managed server not started: its starts of the day are used up server=%s", name)
-                return
-            good = unit.last_good.get(name)
-            keep = good is not None and good.command_hash == launcher.base_hash
-            setting = good.setting if good is not None and keep else launcher.base_setting
-            sentence = f"{name} was not running when acceptd started: starting it with {setting.describe()}"
-            unit.restarts.add(Restart(name, now, sentence, "begun"))
-            unit.audit.add(AuditEntry(now, "acceptd", "server.start", name, sentence))
-        if group is not None:
-            patience = group.limits.start_seconds + group.limits.first_start_seconds
-            self._slos.starting(name, now + timedelta(seconds=patience))
-        log.info("starting managed server server=%s setting=%s", name, setting.describe())
-        one.driver.start(setting, f"boot-{secrets.token_hex(4)}")
 
     def _launched(self, name: ServerName) -> Setting | None:
         """The setting that our driver started the running server with; None where it did not start it."""
