@@ -15,6 +15,7 @@ import requests
 import urllib3
 
 from monitor.errors import ScrapeError, ScrapeTimeout, TooLarge, Unreachable
+from monitor.launch.redact import redact_text
 from monitor.scrape.watchdog import Exchange, Watchdog, WatchedAdapter
 
 _CHUNK = 65536
@@ -62,19 +63,23 @@ class ServerClient:
         self._session.mount("https://", adapter)
         self._session.headers["User-Agent"] = "acceptd"
         self._session.verify = known.ca_file or known.verify
+        if not self._session.verify:
+            # The operator has said so in the configuration; a warning with every scrape says nothing new.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         if known.cert_file:
             self._session.cert = (known.cert_file, known.key_file) if known.key_file else known.cert_file
         self._auth: Any = None
         if known.bearer_token:
-            self._session.headers["Authorization"] = f"Bearer {known.bearer_token}"
+            self._session.headers["Authorization"] = f"Bearer {known.bearer_token.strip()}".encode()
         elif known.username:
-            self._auth = (known.username, known.password or "")
+            # As UTF-8 (RFC 7617); requests would take Latin-1 and fail on everything beyond.
+            self._auth = (known.username.encode(), (known.password or "").encode())
 
     def get(self, url: str, *, deadline_seconds: float, accept: str = "*/*") -> Answer:
         """The whole answer to GET `url`, whatever its status.
 
         One redirect is followed, to the same scheme, host and port only. Raises Unreachable, ScrapeTimeout, TooLarge
-        or ScrapeError; each names the URL and what happened.
+        or ScrapeError; each names the URL (without a password or token in it) and what happened.
         """
         return self._exchange("GET", url, deadline_seconds, headers={"Accept": accept})
 
@@ -94,12 +99,12 @@ class ServerClient:
                     answer = self._follow(method, url, answer, seconds, kwargs)
             except ScrapeError:
                 if exchange.expired:
-                    raise ScrapeTimeout(f"{url}: no whole answer within {seconds:g} s") from None
+                    raise ScrapeTimeout(_late(url, seconds)) from None
                 raise
             except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-                raise _ours(url, seconds, exchange, error) from error
+                raise _ours(redact_text(url), seconds, exchange, error) from error
             if exchange.expired:
-                raise ScrapeTimeout(f"{url}: no whole answer within {seconds:g} s")
+                raise ScrapeTimeout(_late(url, seconds))
             return answer
 
     def _once(self, method: str, url: str, seconds: float, kwargs: dict[str, Any]) -> Answer:
@@ -111,19 +116,19 @@ class ServerClient:
                 parts.append(chunk)
                 size += len(chunk)
                 if size > self._size_limit:
-                    raise TooLarge(f"{url}: more than {self._size_limit} bytes")
+                    raise TooLarge(f"{redact_text(url)}: more than {self._size_limit} bytes")
             location = response.headers.get("Location", "")
             content_type = response.headers.get("Content-Type", "")
             body = location.encode() if response.is_redirect else b"".join(parts)
             return Answer(response.status_code, content_type, body, url, response.headers)
 
     def _follow(self, method: str, url: str, answer: Answer, seconds: float, kwargs: dict[str, Any]) -> Answer:
-        target = urljoin(url, answer.body.decode("latin-1"))
+        target, shown = urljoin(url, answer.body.decode("latin-1")), redact_text(url)
         if _origin(target) != _origin(url):
-            raise ScrapeError(f"{url}: redirects to another origin ({_bare(target)}), which is not followed")
+            raise ScrapeError(f"{shown}: redirects to another origin ({_bare(target)}), which is not followed")
         second = self._once(method, target, seconds, kwargs)
         if second.status in (301, 302, 303, 307, 308):
-            raise ScrapeError(f"{url}: redirects twice (to {_bare(target)} and on), which is not followed")
+            raise ScrapeError(f"{shown}: redirects twice (to {_bare(target)} and on), which is not followed")
         return second
 
 
@@ -137,10 +142,18 @@ def _bare(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{parts.path}"
 
 
+def _late(url: str, seconds: float) -> str:
+    return f"{redact_text(url)}: no whole answer within {seconds:g} s"
+
+
 def _ours(url: str, seconds: float, exchange: Exchange, error: Exception) -> ScrapeError:
-    """The one table from errors of requests and urllib3 to ours."""
+    """The one table from errors of requests and urllib3 to ours; `url` is shown as it is."""
     if exchange.expired or isinstance(error, requests.Timeout):
-        return ScrapeTimeout(f"{url}: no whole answer within {seconds:g} s")
+        return ScrapeTimeout(_late(url, seconds))
+    if isinstance(error, requests.exceptions.InvalidHeader):
+        return ScrapeError(f"{url}: the credentials have a line break or another character that no header takes")
+    if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
+        return ScrapeError(f"{url}: not a URL that can be asked")
     if isinstance(error, requests.exceptions.SSLError):
         return Unreachable(f"{url}: TLS failed ({_cause(error)})")
     if isinstance(error, requests.exceptions.ChunkedEncodingError | requests.exceptions.ContentDecodingError):

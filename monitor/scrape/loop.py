@@ -1,7 +1,9 @@
-"""When each server is scraped: a heap on the monotonic clock, a pool of threads, one scrape a server at a time.
+"""When each server is scraped: a heap on the monotonic clock, two pools of threads, one scrape a server at a time.
 
 A clock that is set back or ahead changes nothing here. Starts are spread over the interval, so that a thousand servers
-do not answer in the same moment. Late, missed and overlapping runs are counted through `Counters`.
+do not answer in the same moment. A server whose last scrape took long waits for its answer among its like, in a pool of
+its own, so that a rack that hangs never holds up the others. Late, missed and overlapping runs are counted through
+`Counters`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ log = logging.getLogger(__name__)
 
 #: A scrape that starts this much after its time (seconds) counts as late.
 LATE_SECONDS = 1.0
+#: A scrape that takes more than this share of the interval is slow: healthy servers answer within milliseconds.
+SLOW_SHARE = 0.5
+#: Share of the workers that slow servers have to themselves.
+SLOW_WORKERS_SHARE = 0.25
 
 
 class Counters(Protocol):
@@ -60,10 +66,13 @@ class ScrapeLoop:
         #: When each server is due; a heap entry that says otherwise is void (the server left, or left and came back).
         self._due: dict[ServerName, float] = {}
         self._running: dict[ServerName, Future[None]] = {}
+        #: Servers whose last scrape was slow; replaced by the scrapes themselves, each touching its own name only.
+        self._slow: set[ServerName] = set()
         self._changed = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
+        self._slow_pool: ThreadPoolExecutor | None = None
 
     def set_servers(self, names: Iterable[ServerName]) -> None:
         """Scrape these servers from now on; those that stay keep their rhythm."""
@@ -76,12 +85,15 @@ class ScrapeLoop:
                 self._plan(name, now + share * min(self._interval, 0.05 * len(wanted)))
             for name in self._due.keys() - wanted:
                 del self._due[name]
+                self._slow.discard(name)
             self._changed.notify()
 
     def start(self) -> None:
         """Start the loop and its threads."""
         self._stopping = False
         self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="scrape")
+        slow = max(1, round(SLOW_WORKERS_SHARE * self._workers))
+        self._slow_pool = ThreadPoolExecutor(slow, thread_name_prefix="scrape-slow")
         self._thread = threading.Thread(target=self._run, name="scrape-loop", daemon=True)
         self._thread.start()
 
@@ -93,9 +105,10 @@ class ScrapeLoop:
         if self._thread is not None:
             self._thread.join(timeout=5)
             self._thread = None
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
+        for pool in (self._pool, self._slow_pool):
+            if pool is not None:
+                pool.shutdown(wait=True, cancel_futures=True)
+        self._pool = self._slow_pool = None
 
     def _run(self) -> None:
         while True:
@@ -114,7 +127,7 @@ class ScrapeLoop:
                 self._plan(name, due + self._interval * (missed + 1))
                 before = self._running.get(name)
                 overlapping = before is not None and not before.done()
-                pool = self._pool
+                pool = self._slow_pool if name in self._slow else self._pool
                 if not overlapping and pool is not None:
                     self._running[name] = pool.submit(self._one, name, due)
             if missed:
@@ -127,12 +140,16 @@ class ScrapeLoop:
         heapq.heappush(self._heap, (due, name))
 
     def _one(self, name: ServerName, due: float) -> None:
-        late = self._clock.monotonic() - due
-        if late > LATE_SECONDS:
-            self._counters.scrape_late(name, late)
+        began = self._clock.monotonic()
+        if began - due > LATE_SECONDS:
+            self._counters.scrape_late(name, began - due)
         try:
             self._scrape(name)
         except Exception:
             # One server's surprise must not end the others' scrapes; it is logged whole and counted.
             self._counters.unexpected_error("scrape")
             log.exception("scrape failed unexpectedly server=%s", name)
+        if self._clock.monotonic() - began > SLOW_SHARE * self._interval:
+            self._slow.add(name)
+        else:
+            self._slow.discard(name)

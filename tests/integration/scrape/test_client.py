@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +12,10 @@ from contextlib import contextmanager
 import pytest
 
 from monitor.clock import SystemClock
+from monitor.config.load import metrics_url
+from monitor.config.model import ServerConfig
 from monitor.errors import ScrapeError, ScrapeTimeout, TooLarge, Unreachable
-from monitor.scrape.client import Answer, Credentials, ServerClient
+from monitor.scrape.client import ACCEPT_PAGE, Answer, Credentials, ServerClient
 from monitor.scrape.watchdog import Watchdog
 
 Handler = Callable[[socket.socket, bytes], None]
@@ -185,3 +188,78 @@ def test_proxies_of_the_environment_are_not_used(watchdog: Watchdog, monkeypatch
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with raw_server(lambda c, _: c.sendall(answer(b"x 1\n"))) as url:
         assert get(watchdog, url).status == 200
+
+
+def test_a_full_metrics_url_is_asked_for_as_it_is_written(watchdog: Watchdog) -> None:
+    seen: list[bytes] = []
+
+    def serve(connection: socket.socket, head: bytes) -> None:
+        seen.append(head)
+        connection.sendall(answer(b"x 1\n"))
+
+    with raw_server(serve) as url:
+        config = ServerConfig.model_validate(
+            {"name": "s", "url": "http://127.0.0.1:1", "metrics_url": f"{url}/stats/prom?model=org%2Fm&autoload=false"}
+        )
+        get(watchdog, metrics_url(config))
+    assert seen[0].startswith(b"GET /stats/prom?model=org%2Fm&autoload=false HTTP/1.1\r\n")
+
+
+def test_plain_text_is_asked_for(watchdog: Watchdog) -> None:
+    seen: list[bytes] = []
+
+    def serve(connection: socket.socket, head: bytes) -> None:
+        seen.append(head)
+        connection.sendall(answer(b"x 1\n"))
+
+    with raw_server(serve) as url:
+        client = ServerClient(watchdog, size_limit=1000)
+        client.get(url, deadline_seconds=5, accept=ACCEPT_PAGE)
+        client.close()
+    assert b"Accept: text/plain;version=0.0.4;q=1,*/*;q=0.1\r\n" in seen[0]
+    assert b"openmetrics" not in seen[0]
+
+
+def test_a_reset_connection_is_unreachable(watchdog: Watchdog) -> None:
+    def reset(connection: socket.socket, _: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nvllm:x 1")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with raw_server(reset) as url, pytest.raises(Unreachable, match=r"reset|broke off"):
+        get(watchdog, url)
+
+
+def test_a_connection_that_was_closed_while_idle_is_opened_anew(watchdog: Watchdog) -> None:
+    """A pooled connection that the server closed between two scrapes must not cost a scrape."""
+    body = answer(b"x 1\n").replace(b"Connection: close\r\n", b"")
+    with raw_server(lambda c, _: c.sendall(body)) as url:  # it says keep-alive, and closes
+        client = ServerClient(watchdog, size_limit=1000)
+        for _ in range(5):
+            assert client.get(url, deadline_seconds=5).body == b"x 1\n"
+        client.close()
+
+
+def test_a_small_body_that_unpacks_to_a_huge_one_is_refused(watchdog: Watchdog) -> None:
+    bomb = gzip.compress(b"0" * 50_000_000)
+    head = "Content-Type: text/plain\r\nContent-Encoding: gzip"
+    with raw_server(lambda c, _: c.sendall(answer(bomb, headers=head))) as url, pytest.raises(TooLarge):
+        get(watchdog, url)
+
+
+def test_a_body_that_is_not_what_its_encoding_says_is_no_page(watchdog: Watchdog) -> None:
+    head = "Content-Type: text/plain\r\nContent-Encoding: gzip"
+    with raw_server(lambda c, _: c.sendall(answer(b"vllm:x 1\n", headers=head))) as url, pytest.raises(Unreachable):
+        get(watchdog, url)
+
+
+@pytest.mark.parametrize("url", ["http://u:s3cret@127.0.0.1:1/m", "http://127.0.0.1:1/m?token=s3cret"])
+def test_a_secret_in_the_url_is_not_in_the_message(watchdog: Watchdog, url: str) -> None:
+    with pytest.raises(Unreachable, match="connection refused") as error:
+        get(watchdog, url)
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "http://[::1/m", "http://a b/", "http:///x", "http://127.0.0.1:99999/"])
+def test_what_is_no_url_is_an_error_in_words(watchdog: Watchdog, url: str) -> None:
+    with pytest.raises(ScrapeError, match="not a URL that can be asked"):
+        get(watchdog, url)
