@@ -22,7 +22,7 @@ from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import managed, server_parts
 from monitor.app.receivers import make_receivers
 from monitor.app.reports import Reports
-from monitor.app.starting import start_servers
+from monitor.app.starting import start_servers, still_starting
 from monitor.app.supervisor import Supervisor
 from monitor.app.view import DaemonView, Heart
 from monitor.clock import Clock
@@ -259,6 +259,7 @@ class Daemon:
                                   page_repeat_seconds=min(config.notify.repeat, 1800.0)),
             credit_seconds=2.5 * config.rules.interval, baseline_seconds=config.rules.baseline_window,
             slos=self._slos,
+            starting=lambda now: still_starting(self._fleet, self._group_of, self._last_ok, now),
         )
         decider = Decider(
             self._store, self._history, self.groups, self._fleet, receivers=self._told, simulated=config.simulated,
@@ -335,6 +336,9 @@ class Daemon:
 
     def _group_of(self, name: ServerName) -> Group | None:
         return next((group for group in self.groups if name in group.servers), None)
+
+    def _last_ok(self, name: ServerName) -> datetime | None:
+        return self._collector.last_ok(name) if self._collector is not None else None
 
     def _gather(self, name: ServerName) -> Mapping[str, str]:
         page = self._collector.last_page(name) if self._collector is not None else b""

@@ -9,12 +9,16 @@ from datetime import datetime
 
 from monitor.actions.fleet import Fleet
 from monitor.actions.records import starts_left
+from monitor.drivers.protocol import ServerState
 from monitor.errors import MonitorError
 from monitor.model.record import AuditEntry, Restart
 from monitor.model.server import Group, ServerName
 from monitor.store import Store
 
 log = logging.getLogger(__name__)
+
+#: Beginning of the token of a start that belongs to no change.
+_BOOT = "boot-"
 
 
 def start_servers(
@@ -37,6 +41,33 @@ def start_servers(
             log.error("managed server not started server=%s: %s", name, error)
 
 
+def still_starting(
+    fleet: Fleet, group_of: Callable[[ServerName], Group | None], last_ok: Callable[[ServerName], datetime | None],
+    now: datetime,
+) -> set[ServerName]:
+    """Servers that we started, that run, that have not answered since, and whose time to start is not over.
+
+    Large models load for many minutes; until then an unanswered page is what was to be expected. One whose process went
+    away is not starting any more.
+    """
+    found = set()
+    for name, one in fleet.managed.items():
+        group, answered = group_of(name), last_ok(name)
+        if group is None or not one.driver.acts:
+            continue
+        try:
+            status = one.driver.status()
+        except MonitorError:
+            continue
+        began = status.started_at
+        if status.state is not ServerState.RUNNING or began is None or not status.token.startswith(_BOOT):
+            continue
+        limit = group.limits.start_seconds + group.limits.first_start_seconds
+        if (answered is None or answered < began) and (now - began).total_seconds() < limit:
+            found.add(name)
+    return found
+
+
 def _start(store: Store, fleet: Fleet, name: ServerName, group: Group | None, now: datetime) -> None:
     """Start one with its last good setting, or with the operator's where that was edited since; counted and written."""
     driver = fleet.managed[name].driver
@@ -52,4 +83,4 @@ def _start(store: Store, fleet: Fleet, name: ServerName, group: Group | None, no
         unit.restarts.add(Restart(name, now, sentence, "begun"))
         unit.audit.add(AuditEntry(now, "acceptd", "server.start", name, sentence))
     log.info("starting managed server server=%s setting=%s", name, setting.describe())
-    driver.start(setting, f"boot-{secrets.token_hex(4)}")
+    driver.start(setting, f"{_BOOT}{secrets.token_hex(4)}")

@@ -152,6 +152,10 @@ class Collector:
         """Whether every server was asked at least once."""
         return all(state.tried for state in self._states.values())
 
+    def last_ok(self, name: ServerName) -> datetime | None:
+        """When the server last gave a page with engine metrics; None where it never did."""
+        return self._states[name].last_ok
+
     def last_page(self, name: ServerName) -> bytes:
         """The bytes of the newest answer, for evidence."""
         return self._states[name].page

@@ -7,7 +7,7 @@ nor a restart tells twice or forgets.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -93,9 +93,13 @@ class Evaluator:
         simulated: bool,
         credit_seconds: float,
         baseline_seconds: float = SHORT_WINDOW_SECONDS,
+        starting: Callable[[datetime], set[ServerName]] = lambda now: set(),
         slos: Objectives | None = None,
     ) -> None:
-        """`baseline_seconds`: length of the windows that baselines learn from."""
+        """`baseline_seconds`: length of the windows that baselines learn from. `starting`: servers that we started
+        and that may still take their time; their silence is not told.
+        """
+        self._starting = starting
         self._slos = slos or NoObjectives()
         self._baseline_seconds = baseline_seconds
         self._store = store
@@ -181,7 +185,7 @@ class Evaluator:
         return _Seen(
             readings=readings,
             changes=changes,
-            rolling=rolling(unit, now),
+            rolling=rolling(unit, now) | self._starting(now),
             alerts=unit.alerts.all(resolved_since=now - timedelta(days=1)),
             timers={(timer.rule, timer.scope): timer for timer in unit.timers.all()},
             baselines=baselines,
