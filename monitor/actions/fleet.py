@@ -44,7 +44,7 @@ class Gate(Protocol):
     def refusal(self, group: Group, change: Change, now: datetime) -> str | None:
         """Why the server of `change` may not be stopped now, as a sentence; None where it may.
 
-        Asked before a change begins and while its server drains; never on the way back, which ends trouble.
+        Asked before a change begins and while its server drains; never of a way back or a restart: they end trouble.
         """
         ...
 

@@ -206,8 +206,9 @@ class Lookout:
                 return Refusal(
                     Outcome.PRECONDITION_FAILED, f"{peer} of the same group does not serve ({health.sentence})"
                 )
-        # The way back to what served before is what ends an incident: nobody may hold it up.
-        said = None if case.terms.is_restore else self._gate.refusal(case.group, case.change, case.now)
+        # The way back, and a restart that someone asked for, end an incident: nobody holds them up.
+        ends_trouble = case.terms.is_restore or case.terms.is_restart
+        said = None if ends_trouble else self._gate.refusal(case.group, case.change, case.now)
         return Refusal(Outcome.PRECONDITION_FAILED, said) if said is not None else None
 
     def _drift(self, case: Case, page: Reading) -> Refusal | None:

@@ -12,6 +12,7 @@ from monitor.actions.events import EventKind
 from monitor.actions.judge import Judgement, Verdict
 from monitor.actions.step import Timing
 from monitor.errors import ActionError
+from monitor.model.decision import Reason
 from monitor.model.record import Rejection
 from monitor.model.rollout import ChangeState, Outcome, RolloutState
 from tests.fakes.fake_world import GROUP, LIMITS, WORSE, World, measured, tokens
@@ -462,6 +463,16 @@ class TestNothingIsTouched:
         assert world.run()
         assert world.rollout().state is RolloutState.PROMOTED
         assert_serves(world, 2, starts=2)
+
+    def test_no_gate_holds_up_a_restart_that_someone_asked_for(self) -> None:
+        world = World()
+        world.gate.reason = "the TTFT objective of this group burns"
+        world.orders.restart(
+            world.server.name, "acceptance fell", world.clock.now(), requested_by="ann",
+            reason=Reason.REQUESTED_BY_OPERATOR,
+        )
+        assert world.run()
+        assert_serves(world, 2, starts=1)
 
     def test_a_server_restarted_by_hand_meanwhile_is_left_to_them(self) -> None:
         for state in ("draining", "warming", "observing"):
