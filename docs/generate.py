@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from monitor import names
 from monitor.cli.main import app
 from monitor.config.reference import reference
+from monitor.dialects import llamacpp, sglang, vllm_names
 from monitor.policy.facts import FACTS
 from monitor.signals.vocabulary import VOCABULARY, Family, Kind
 from monitor.telemetry import Telemetry
@@ -29,6 +30,11 @@ _FAMILIES = {
     Family.LATENCY: "Latencies",
     Family.CHANGE: "Changes of acceptance",
     Family.SERVER: "State of the server",
+}
+ENGINE_TABLES = {
+    "vLLM": (*vllm_names.V0, *vllm_names.V1),
+    "SGLang": sglang.TABLE,
+    "llama-server": llamacpp.TABLE,
 }
 #: Options that typer gives to every program.
 _OF_EVERY_PROGRAM = ("help", "install_completion", "show_completion")
@@ -65,6 +71,7 @@ def exercised() -> Telemetry:
     telemetry.scraped("s", "ok", 0.1)
     telemetry.server_up("s", True, 1.0)
     telemetry.intervals_stored("s", 1)
+    telemetry.unknown_series("s", 1)
     telemetry.scrape_late("s", 2.0)
     telemetry.scrape_missed("s", 1)
     telemetry.scrape_overlapping("s")
@@ -157,12 +164,24 @@ def _default(default: Any) -> str:
     return "on" if default is True else f"`{default}`"
 
 
+def engine_names() -> str:
+    """Every name of an engine that acceptd reads, with the releases that print it."""
+    lines = [table("engine", "name", "type", "read as", "releases")]
+    for engine, tables in ENGINE_TABLES.items():
+        for known in sorted((one for one in tables if one.reads), key=lambda one: (one.generation, one.name)):
+            releases = f"{known.first} – {known.last or ''}".strip() if known.first else "not looked up"
+            title = f"{engine} {known.generation}".strip()
+            lines.append(row(title, f"`{known.name}`", known.kind.value, f"`{known.reads}`", releases))
+    return "\n".join(lines)
+
+
 #: Page, name of the part, what makes it.
 PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
     ("configuration.md", "settings", reference),
     ("signals.md", "signals", signal_tables),
     ("metrics.md", "metrics", metric_table),
     ("cli.md", "commands", command_reference),
+    ("engines.md", "names", engine_names),
 )
 
 
