@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -806,13 +806,6 @@ def test_sizes_name_every_table(store: Store) -> None:
     assert rows["intervals"] == 0
     if type(store).__name__ != "MemoryStore":
         assert sizes.total_bytes > 0
-
-
-def test_values_of_these_tests_leave_no_field_at_its_default() -> None:
-    """Otherwise a column that is not stored at all would pass."""
-    for value in (life(ended=T0), interval(life(), 15), decision("1"), change("1", rollout("r"))):
-        for field in fields(value):
-            assert getattr(value, field.name) != field.default, f"{type(value).__name__}.{field.name}"
 
 
 def test_a_naive_moment_is_refused(store: Store) -> None:
