@@ -10,12 +10,14 @@ from datetime import datetime, timedelta
 
 from monitor.actions.events import EventKind
 from monitor.actions.step import Act, Ready, Seen, Step, Terms
-from monitor.actions.steps import after, entered, finish, give_up, go_back, is_ours, is_over, token_of
+from monitor.actions.steps import after, drain_again, entered, finish, give_up, go_back, is_ours, is_over, token_of
 from monitor.drivers.failures import FailureKind, StartFailure
 from monitor.drivers.protocol import ServerState
 from monitor.model.life import Setting
 from monitor.model.rollout import Change, ChangeState, Outcome
 
+#: A request to end that was stored this long ago and not made is stored anew, so that its time limit is a whole one.
+_LATE_SECONDS = 5.0
 #: On the way back, and for a plain restart, a server that serves is enough, whatever else is odd about it.
 _GOOD_ENOUGH = (Ready.WRONG_SETTING, Ready.MODELS_MISSING, Ready.CANNOT_ASK, Ready.NO_PAGE)
 
@@ -41,18 +43,8 @@ def _stopping(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
         return _taken_over(change, seen, terms, now)
     if status.is_gone or status.state is ServerState.FOREIGN:
         return Step(change=replace(change, stopped_at=now, deadline=None), again=True)
-    if change.stop_asked_at is None:
-        asked = replace(change, stop_asked_at=now, deadline=after(now, terms.limits.stop_seconds))
-        return Step(change=asked, act=Act.ASK_STOP)
     if change.killed_at is None:
-        if is_over(change.deadline, now):
-            killing = replace(change, killed_at=now, deadline=after(now, terms.timing.kill_seconds))
-            return Step(change=killing, act=Act.KILL, sentence=f"{change.server} did not end in time: killed")
-        soon = after(now, terms.timing.leftover_seconds)
-        if status.state is ServerState.LEFTOVERS and (change.deadline is None or change.deadline > soon):
-            return Step(change=replace(change, deadline=soon))
-        # Asked before our death, and perhaps never heard: the driver asks each process once.
-        return None if status.stop_asked else Step(change=change, act=Act.ASK_STOP)
+        return _ending(change, seen, terms, now)
     if not is_over(change.deadline, now):
         # Written down and perhaps not done, or something was born meanwhile: killing twice does no harm.
         return Step(change=change, act=Act.KILL)
@@ -62,12 +54,45 @@ def _stopping(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
     return _undo(change, terms, now, Outcome.STOP_FAILED, sentence)
 
 
+def _ending(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
+    """A server that is to end by itself, until it must be killed."""
+    if seen.status.state is ServerState.LEFTOVERS:
+        soon = after(now, terms.timing.leftover_seconds)
+        if change.deadline is None or change.deadline > soon:
+            return Step(change=replace(change, deadline=soon))
+        over = is_over(change.deadline, now)
+    elif not seen.status.stop_asked:
+        return _ask_to_end(change, seen, terms, now)
+    else:
+        over = is_over(after(change.stop_asked_at or now, terms.limits.stop_seconds), now)
+    if not over:
+        return None
+    killing = replace(change, killed_at=now, deadline=after(now, terms.timing.kill_seconds))
+    return Step(change=killing, act=Act.KILL, sentence=f"{change.server} did not end in time: killed")
+
+
+def _ask_to_end(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step:
+    """The last look before a server is asked to end: one that was drained must still be idle.
+
+    That it is asked was stored before, so that nothing but this look lies between idle and SIGTERM; and if we died in
+    between, others may be using it again.
+    """
+    was_drained = change.drained_at is not None
+    if was_drained and (seen.is_paused or not (terms.may_cut or seen.traffic.is_idle)):
+        return Step(change=drain_again(change, now))
+    asked = change.stop_asked_at
+    if asked is None or is_over(after(asked, _LATE_SECONDS), now):
+        later = replace(change, stop_asked_at=now, drained_at=now if was_drained else None)
+        return Step(change=later, again=True)
+    return Step(change=change, act=Act.ASK_STOP)
+
+
 def _starting(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
     status = seen.status
     if status.state is ServerState.RUNNING:
         if not is_ours(change, status):
             return _taken_over(change, seen, terms, now)
-        return Step(change=replace(change, stopped_at=None, stop_asked_at=None, killed_at=None, deadline=None))
+        return Step(change=replace(change, stopped_at=None, killed_at=None, drained_at=None, deadline=None))
     if change.retry_at is not None and now < change.retry_at:
         return None
     if not status.is_gone:
@@ -190,7 +215,7 @@ def _failed(
     retry_at = now + timedelta(seconds=_backoff(change.attempts, terms))
     fresh = replace(
         change,
-        stop_asked_at=None,
+        drained_at=None,
         killed_at=None,
         stopped_at=None,
         started_at=None,

@@ -25,7 +25,7 @@ from monitor.actions.step import Seen, Step, Timing
 from monitor.actions.steps import moved
 from monitor.actions.terms import terms_of
 from monitor.clock import Clock
-from monitor.errors import ActionError
+from monitor.errors import ActionError, StoreError
 from monitor.model.decision import Decision
 from monitor.model.rollout import Change, ChangeId, Lease, Rollout, RolloutId, RolloutState
 from monitor.store.api import Store, Unit
@@ -68,16 +68,26 @@ class Executor:
     def tick(self, now: datetime) -> list[RolloutEvent]:
         """Advance every active rollout as far as it goes without waiting; what happened.
 
-        Raises StoreError where nothing can be written down: nothing is done then.
+        Raises StoreError where nothing can be written down: nothing is done then. What else a rollout breaks on is
+        raised after all others had their turn.
         """
         with self._store.read() as unit:
             rollouts = unit.rollouts.active()
         steady = self._steady.now(now, busy=bool(rollouts))
         events: list[RolloutEvent] = []
+        broken: list[Exception] = []
         for rollout in rollouts:
-            if rollout.group in self._fleet.groups:
-                events += self._advance(rollout, now, steady)
-            events += self._close_if_orphaned(rollout, now)
+            try:
+                if rollout.group in self._fleet.groups:
+                    events += self._advance(rollout, now, steady)
+                events += self._close_if_orphaned(rollout, now)
+            except StoreError:
+                raise
+            except Exception as error:
+                # One rollout that breaks us must not keep the others from being finished.
+                broken.append(error)
+        if broken:
+            raise broken[0]
         return events
 
     def _advance(self, rollout: Rollout, now: datetime, steady: datetime) -> list[RolloutEvent]:
@@ -148,8 +158,15 @@ class Executor:
             return self._blind(case, work.rollout, error, now), False
         case.memory.blind_since = None
         with self._store.read() as unit:
-            step = self._ask(unit, case, seen, work, now)
-        if step is None or (step.act_first and not self._hands.perform(step, case)):
+            same = unit.changes.get(change.id) == change
+            step = self._ask(unit, case, seen, work, now) if same else None
+        if step is None:
+            return [], False
+        if step.is_stored_in(change):
+            # Asked for again, or stored by the step before: nothing lies between the look and the act.
+            self._hands.perform(step, case)
+            return [], step.again
+        if step.act_first and not self._hands.perform(step, case):
             return [], False
         with self._store.write() as unit:
             # Asked again in the transaction that stores the answer: nothing that was stored before is overlooked.
@@ -187,7 +204,8 @@ class Executor:
 
     def _ask(self, unit: Unit, case: Case, seen: Seen, work: _Work, now: datetime) -> Step | None:
         limits, server = case.group.limits, case.change.server
-        refusal = refusal_of_records(unit, case.change, work.rollout, work.decision, limits, now)
+        here = self._fleet.managed.keys()
+        refusal = refusal_of_records(unit, case.change, work.rollout, work.decision, limits, here, now)
         # A lasting reason is worth more than one that may pass.
         if refusal is None or (seen.refusal is not None and seen.refusal.lasting):
             refusal = seen.refusal or refusal
@@ -237,6 +255,11 @@ class Executor:
         half = timedelta(seconds=self._timing.lease_seconds / 2)
         if lease is not None and timedelta() < lease.expires_at - now and lease.expires_at - now > half:
             return lease
+        with self._store.read() as unit:
+            stored = unit.leases.get(name)
+        if stored is not None and stored.holder not in ("", self._holder) and stored.expires_at > now:
+            self._leases[name] = None
+            return None
         with self._store.write() as unit:
             lease = unit.leases.acquire(name, self._holder, self._timing.lease_seconds, now)
         self._leases[name] = lease
@@ -262,7 +285,7 @@ class Executor:
         memory, moment = case.memory, self._clock.monotonic()
         if memory.blind_since is None:
             memory.blind_since = moment
-        logger.warning("change=%s server=%s cannot be looked at: %s", case.change.id, case.change.server, error)
+            logger.warning("change=%s server=%s cannot be looked at: %s", case.change.id, case.change.server, error)
         if memory.blind_told or moment - memory.blind_since < self._timing.blind_seconds:
             return []
         memory.blind_told = True

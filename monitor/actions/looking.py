@@ -12,7 +12,7 @@ from monitor.actions.judge import Judge, Judgement, Verdict
 from monitor.actions.memory import Memory
 from monitor.actions.probe import Probe, Traffic, tokens_of, traffic_of
 from monitor.actions.step import Readiness, Ready, Refusal, Seen, Terms, Timing
-from monitor.actions.steps import is_over, token_of
+from monitor.actions.steps import is_draining, is_over, token_of
 from monitor.clock import Clock
 from monitor.drivers.failures import judge_exit
 from monitor.drivers.protocol import DriverStatus, PortOwner, ServerState
@@ -100,6 +100,8 @@ class Lookout:
         return self._seen(case, status=status, traffic=traffic, idle_seconds=idle, refusal=refusal)
 
     def _while_bringing_up(self, case: Case, status: DriverStatus) -> Seen:
+        if case.change.stopped_at is None and case.change.drained_at is not None and not status.stop_asked:
+            return self._seen(case, status=status, traffic=traffic_of(case.managed.probe.page()))
         seen = self._seen(case, status=status)
         if case.change.started_at is None or status.token != token_of(case.change):
             return seen
@@ -130,7 +132,7 @@ class Lookout:
         )  # fmt: skip
 
     def _while_going_back(self, case: Case, status: DriverStatus) -> Seen:
-        if case.change.drained_at is not None:
+        if not is_draining(case.change):
             return self._while_bringing_up(case, status)
         serving = self._serving(case, case.managed.probe.health().ok)
         traffic, idle = self._traffic(case)

@@ -20,7 +20,7 @@ from monitor.actions.bringup import bring_up
 from monitor.actions.events import EventKind
 from monitor.actions.measuring import observing, warming
 from monitor.actions.step import Act, Refusal, Seen, Step, Terms
-from monitor.actions.steps import entered, finish, go_back, is_over
+from monitor.actions.steps import entered, finish, go_back, is_draining, is_over
 from monitor.actions.undo import drained_to_go_back
 from monitor.drivers.protocol import ServerState
 from monitor.model.rollout import Change, ChangeState, Outcome
@@ -40,7 +40,7 @@ def next_step(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
     if state is ChangeState.OBSERVING:
         return observing(change, seen, terms, now)
     if state is ChangeState.UNDOING:
-        if change.drained_at is None:
+        if is_draining(change):
             return drained_to_go_back(change, seen, terms, now)
         return bring_up(change, seen, terms, now)
     return None
@@ -55,7 +55,7 @@ def _planned(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | 
     if seen.status.state is not ServerState.RUNNING or terms.is_stuck:
         # Nothing is served that could be waited for.
         down = replace(
-            entered(taken, ChangeState.RESTARTING, now, None), drained_at=now, traffic_held=True, sentence=""
+            entered(taken, ChangeState.RESTARTING, now, None), stop_asked_at=now, traffic_held=True, sentence=""
         )
         sentence = f"restarting {change.server}, which {seen.status.describe()} and does not serve"
         return Step(change=down, act=Act.TAKE_OUT, event=EventKind.PROGRESS, sentence=sentence, again=True)
@@ -109,7 +109,7 @@ def _draining(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
     if refusal is not None:
         return _abandon(change, seen, terms, now, refusal)
     if not seen.taken_out:
-        return Step(change=change, act=Act.TAKE_OUT)
+        return Step(change=change, act=Act.TAKE_OUT, again=True)
     if seen.traffic.is_idle and seen.idle_seconds is not None and seen.idle_seconds >= terms.settle_seconds:
         return _stop(change, terms, now, f"{change.server} is idle")
     if not is_over(change.deadline, now):
@@ -136,13 +136,17 @@ def _refusal_while_draining(change: Change, seen: Seen, terms: Terms) -> Refusal
 
 
 def _stop(change: Change, terms: Terms, now: datetime, why: str) -> Step:
+    # The drain's deadline stays: should the last look find requests again, it goes on being drained.
     sentence = f"{why}: restarting it with {terms.goal.describe()}"
     stopping = replace(
-        entered(change, ChangeState.RESTARTING, now, terms.limits.stop_seconds, sentence),
+        change,
+        state=ChangeState.RESTARTING,
+        entered_at=now,
         drained_at=now,
         stop_asked_at=now,
+        sentence=sentence,
     )
-    return Step(change=stopping, act=Act.ASK_STOP, event=EventKind.PROGRESS, sentence=sentence)
+    return Step(change=stopping, event=EventKind.PROGRESS, sentence=sentence, again=True)
 
 
 def _abandon(change: Change, seen: Seen, terms: Terms, now: datetime, refusal: Refusal) -> Step:

@@ -5,7 +5,7 @@ Asked there, a pause that was stored before a step is stored is always heeded; t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from monitor.actions.step import Refusal
@@ -15,6 +15,8 @@ from monitor.model.rollout import Change, ChangeState, Lease, Outcome, Rollout
 from monitor.model.server import ActionLimits, GroupName, ServerName
 from monitor.store.api import Unit
 
+#: States in which a server is, or may be, away from its clients because of us.
+AWAY = (ChangeState.DRAINING, ChangeState.RESTARTING, ChangeState.UNDOING)
 #: What budgets are counted over.
 DAY = timedelta(days=1)
 
@@ -50,21 +52,37 @@ def is_in_force(stored: Lease | None, held: Lease | None, now: datetime) -> bool
     return (stored.holder, stored.fence) == (held.holder, held.fence) and stored.expires_at > now
 
 
+def is_in_traffic(unit: Unit, server: ServerName, now: datetime) -> bool:
+    """Whether `server` should get requests, as far as acting on it goes: what a polled readiness endpoint answers."""
+    changes = unit.changes.of_server(server, now - DAY * 400)
+    return not (changes and changes[-1].traffic_held)
+
+
 def refusal_of_records(
     unit: Unit,
     change: Change,
     rollout: Rollout,
     decision: Decision | None,
     limits: ActionLimits,
+    here: Collection[ServerName],
     now: datetime,
 ) -> Refusal | None:
-    """Why the records forbid to stop the server of `change` now; None where they do not."""
+    """Why the records forbid to stop the server of `change` now; None where they do not.
+
+    `here` are the servers of this host: one of them at a time is taken away from its clients.
+    """
     pause = pause_of(unit, rollout.group, (change.server,), now)
     if pause is not None:
         return Refusal(Outcome.PAUSED, describe_pause(pause))
     lease = unit.leases.get(lease_name(rollout.group))
     if lease is None or lease.expires_at <= now:
         return Refusal(Outcome.PRECONDITION_FAILED, "no daemon coordinates this group now")
+    if change.state is ChangeState.PLANNED:
+        away = [c.server for c in unit.changes.active() if c.id != change.id and c.server in here and c.state in AWAY]
+        if away:
+            return Refusal(
+                Outcome.PRECONDITION_FAILED, f"{away[0]} on this host is being changed: one at a time"
+            )
     needed = 1 if rollout.current == rollout.proposed else 2
     left = starts_left(unit, change.server, limits, now)
     if left < needed:

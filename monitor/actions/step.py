@@ -202,3 +202,8 @@ class Step:
     #: A start is counted against the day's budget.
     counts_start: bool = False
     again: bool = False
+
+    def is_stored_in(self, stored: Change) -> bool:
+        """Whether there is nothing to store beyond what is stored."""
+        tells = bool(self.sentence) or self.event is not None
+        return self.change == stored and not (tells or self.rejects or self.counts_start or self.good is not None)

@@ -52,6 +52,18 @@ def entered(change: Change, state: ChangeState, now: datetime, seconds: float | 
     )
 
 
+def is_draining(change: Change) -> bool:
+    """Whether the change is in `undoing` and its server, which serves, is being drained for the way back."""
+    return change.state is ChangeState.UNDOING and change.stop_asked_at is None
+
+
+def drain_again(change: Change, now: datetime) -> Change:
+    """Back to draining, under the deadline that the drain had."""
+    if change.state is ChangeState.UNDOING:
+        return replace(change, drained_at=None, stop_asked_at=None)
+    return replace(change, state=ChangeState.DRAINING, entered_at=now, drained_at=None, stop_asked_at=None)
+
+
 def moved(change: Change, by: timedelta) -> Change:
     """`change` with every moment of it moved by the same span."""
     moments = {name: getattr(change, name) for name in _MOMENTS}
@@ -115,8 +127,9 @@ def go_back(
         outcome=outcome,
         measured=measured or change.measured,
         traffic_held=True,
-        drained_at=None if serves else now,
-        stop_asked_at=None,
+        drained_at=None,
+        # What does not serve is asked to end at once; what serves is drained first.
+        stop_asked_at=None if serves else now,
         killed_at=None,
         stopped_at=None,
         started_at=None,

@@ -9,6 +9,7 @@ from monitor.actions.course import is_restore
 from monitor.actions.fleet import Managed
 from monitor.actions.records import is_first_start
 from monitor.actions.step import Terms, Timing
+from monitor.errors import LaunchError
 from monitor.model.decision import Decision, Reason
 from monitor.model.life import Setting
 from monitor.model.rollout import Change, Rollout
@@ -64,5 +65,8 @@ def _expires_at(
 
 
 def _would_do(current: Setting, proposed: Setting, managed: Managed) -> str:
-    lines = "; ".join(managed.driver.launcher.diff(current, proposed)) or "no difference"
+    try:
+        lines = "; ".join(managed.driver.launcher.diff(current, proposed)) or "no difference"
+    except LaunchError as error:
+        lines = f"which its engine cannot do: {error}"
     return f"dry run: would drain and restart it with {proposed.describe()} ({lines})"

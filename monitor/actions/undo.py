@@ -20,13 +20,14 @@ def drained_to_go_back(change: Change, seen: Seen, terms: Terms, now: datetime) 
     status = seen.status
     if status.state is not ServerState.RUNNING:
         # It went away by itself: nothing is left to wait for.
-        return Step(change=replace(change, drained_at=now, deadline=None, retry_at=None), again=True)
+        return Step(change=replace(change, stop_asked_at=now, deadline=None, retry_at=None), again=True)
     if not is_ours(change, status):
         sentence = f"someone restarted {change.server} before it was taken back: left to them"
         return _leave(change, seen, terms, now, Outcome.PRECONDITION_FAILED, sentence)
     if seen.is_serving is False:
         sentence = f"{change.server} stopped serving: not waited for"
-        return Step(change=replace(change, drained_at=now, deadline=None, retry_at=None), sentence=sentence, again=True)
+        ending = replace(change, stop_asked_at=now, deadline=None, retry_at=None)
+        return Step(change=ending, sentence=sentence, again=True)
     if is_over(after(change.entered_at, terms.timing.undo_drain_most_seconds), now):
         sentence = f"{change.server} stays at {terms.goal.describe()}: it could not be drained to go back"
         step = _leave(change, seen, terms, now, Outcome.DRAIN_TIMED_OUT, f"{sentence} ({change.sentence})")
@@ -34,15 +35,13 @@ def drained_to_go_back(change: Change, seen: Seen, terms: Terms, now: datetime) 
     if change.retry_at is not None:
         return _resting(change, seen, terms, now)
     if not seen.taken_out and not seen.take_out_error:
-        return Step(change=change, act=Act.TAKE_OUT)
+        return Step(change=change, act=Act.TAKE_OUT, again=True)
     idle = seen.traffic.is_idle and seen.idle_seconds is not None and seen.idle_seconds >= terms.settle_seconds
     over = is_over(change.deadline, now)
     if not seen.is_paused and (idle or (over and terms.may_cut)):
-        stopping = replace(
-            change, drained_at=now, stop_asked_at=now, deadline=after(now, terms.limits.stop_seconds), retry_at=None
-        )
+        stopping = replace(change, drained_at=now, stop_asked_at=now)
         sentence = f"stopping {change.server} to go back to {terms.undo_to.describe()}"
-        return Step(change=stopping, act=Act.ASK_STOP, event=EventKind.PROGRESS, sentence=sentence)
+        return Step(change=stopping, event=EventKind.PROGRESS, sentence=sentence, again=True)
     if not over:
         return None
     rest = replace(change, retry_at=after(now, terms.timing.undo_drain_again_seconds), deadline=None)

@@ -8,17 +8,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.actions.judge import Judgement, Verdict
+from monitor.actions.records import AWAY
 from monitor.errors import ActionError
 from monitor.model.decision import Reason
-from monitor.model.rollout import ChangeState, Outcome, RolloutState
+from monitor.model.rollout import Outcome, RolloutState
 from tests.fakes.fake_server import FakeServer
 from tests.fakes.fake_world import GROUP, LIMITS, WORSE, World
 from tests.fakes.mortal import Died
 
 WATCH = Judgement(Verdict.WATCH, "", None)
 
-#: States in which a server is (or may be) away from its clients because of us.
-AWAY = (ChangeState.DRAINING, ChangeState.RESTARTING, ChangeState.UNDOING)
 #: Ends after which a person must act: the server may be down then.
 GIVEN_UP = (Outcome.UNDO_FAILED, Outcome.STOP_FAILED)
 

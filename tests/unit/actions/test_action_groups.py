@@ -7,9 +7,13 @@ from dataclasses import replace
 import pytest
 
 from monitor.actions.events import EventKind
+from monitor.actions.executor import Executor
+from monitor.actions.orders import Orders
+from monitor.actions.records import AWAY, is_in_traffic
 from monitor.drivers.protocol import DriverStatus
 from monitor.errors import ActionError
 from monitor.model.rollout import Change, ChangeState, Outcome, RolloutState
+from monitor.model.server import GroupName
 from tests.fakes.fake_world import LIMITS, WORSE, World
 
 
@@ -243,6 +247,52 @@ class TestOneAtATime:
         with pytest.raises(ActionError, match="1 of 3 starts a day left, 2 are needed"):
             world.begin(4)
         assert len(world.server.starts) == 2
+
+
+class TestOneHost:
+    def test_servers_of_two_groups_on_one_host_are_away_one_after_the_other(self) -> None:
+        world = World(2)
+        one, two = (replace(world.group, name=GroupName(f"g{n}"), servers=(world.servers[n].name,)) for n in (0, 1))
+        fleet = replace(world.fleet, groups={one.name: one, two.name: two})
+        orders = Orders(world.store, fleet, holder="host-1", max_concurrent=2)
+        executor = Executor(world.store, world.clock, fleet, world.judge, holder="host-1")
+        for group in (one, two):
+            decision = replace(world.decision(3), group=group.name, servers=group.servers)
+            orders.begin(decision, "test", world.clock.now())
+        observed_together = False
+        for _ in range(2000):
+            executor.tick(world.clock.now())
+            with world.store.read() as unit:
+                states = [c.state for c in unit.changes.active()]
+                in_traffic = [is_in_traffic(unit, s.name, world.clock.now()) for s in world.servers]
+            assert sum(state in AWAY for state in states) <= 1
+            assert in_traffic == [s.traffic_allowed for s in world.servers]
+            observed_together |= states.count(ChangeState.OBSERVING) == 2
+            if world.is_quiet():
+                break
+            world.clock.advance(1)
+        assert [s.tokens for s in world.servers] == [3, 3]
+        assert observed_together
+
+    def test_a_rollout_that_breaks_the_daemon_does_not_keep_others_from_their_end(self) -> None:
+        world = World(2)
+        one, two = (replace(world.group, name=GroupName(f"g{n}"), servers=(world.servers[n].name,)) for n in (0, 1))
+        fleet = replace(world.fleet, groups={one.name: one, two.name: two})
+        orders = Orders(world.store, fleet, holder="host-1", max_concurrent=2)
+        executor = Executor(world.store, world.clock, fleet, world.judge, holder="host-1")
+        for group in (one, two):
+            decision = replace(world.decision(3), group=group.name, servers=group.servers)
+            orders.begin(decision, "test", world.clock.now())
+
+        def broken() -> DriverStatus:
+            raise ZeroDivisionError("a bug in a driver")
+
+        world.drivers[0].status = broken  # type: ignore[method-assign]
+        for _ in range(600):
+            with pytest.raises(ZeroDivisionError):
+                executor.tick(world.clock.now())
+            world.clock.advance(1)
+        assert [s.tokens for s in world.servers] == [2, 3]
 
 
 def test_changes_keep_their_order() -> None:

@@ -85,6 +85,35 @@ class TestTheWayThere:
         assert world.server.stops == [start + 20]
         assert_serves(world, 3)
 
+    def test_requests_that_come_at_the_last_moment_are_seen_and_waited_for(self) -> None:
+        world = World(has_control=False)
+        start = world.clock.monotonic()
+        # Idle at the look that ends the drain, busy again at the look before SIGTERM, then idle for good.
+        looks: list[float] = []
+
+        def quiet(now: float) -> bool:
+            looks.append(now)
+            return now - start >= 20 and len([one for one in looks if one >= start + 20]) != 2
+
+        world.server.quiet = quiet
+        world.begin(3)
+        assert world.run()
+        words = [line.split()[1].rstrip(":") for line in world.change().history]
+        assert words[:3] == ["draining", "restarting", "restarting"]
+        assert world.server.stops == [start + 21]
+        assert_serves(world, 3, starts=1)
+
+    def test_a_pause_between_the_decision_to_stop_and_the_stop_is_heeded(self) -> None:
+        world = World()
+        world.begin(3)
+        world.drivers[0].failures["stop"] = [ActionError("locked", reason="locked", retryable=True)] * 3
+        assert world.until_state("restarting")
+        world.pause()
+        assert world.run()
+        assert (world.rollout().state, world.rollout().outcome) == (RolloutState.ABANDONED, Outcome.PAUSED)
+        assert world.server.stops == []
+        assert_serves(world, 2, starts=0)
+
     def test_the_server_is_killed_where_it_does_not_end(self) -> None:
         world = World()
         world.server.behaviour.ignores_term = True

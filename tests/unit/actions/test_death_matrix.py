@@ -30,6 +30,7 @@ class Scenario:
     most_starts: int = 2
     most_pages: int = 0
     limits: dict[str, object] = field(default_factory=dict)
+    has_control: bool = True
 
 
 def worse(world: World) -> None:
@@ -71,6 +72,16 @@ def undo_struggles(world: World) -> None:
     world.server.behaviour.crash_log = "CUDA out of memory"
 
 
+def gaps(world: World) -> None:
+    """Nothing keeps traffic away; of five looks one finds the server idle, and the next does not."""
+    world.server.quiet = lambda now: now % 10 < 2
+
+
+def gaps_and_worse(world: World) -> None:
+    gaps(world)
+    worse(world)
+
+
 def restart(world: World) -> None:
     world.orders.restart(
         world.server.name, "x", world.clock.now(), requested_by="ann", reason=Reason.REQUESTED_BY_OPERATOR
@@ -91,6 +102,8 @@ SCENARIOS = [
     Scenario("a way back that struggles", frozenset({BACK}), (TWO,), undo_struggles, most_starts=4, most_pages=1),
     Scenario("a restart", frozenset({KEPT}), (TWO,), begin=restart, most_starts=1),
     Scenario("a server that is down", frozenset({KEPT}), (TWO,), down, begin=restart, most_starts=1),
+    Scenario("a lone server with gaps", frozenset({KEPT}), (THREE,), gaps, most_starts=1, has_control=False),
+    Scenario("a lone server with gaps, worse", frozenset({BACK}), (TWO,), gaps_and_worse, has_control=False),
     Scenario(
         "a second server that cannot follow", frozenset({BACK}), (TWO, TWO), crash_at_three, servers=2, most_pages=1
     ),
@@ -99,7 +112,8 @@ SCENARIOS = [
 
 def play(scenario: Scenario, reaper: Reaper) -> World:
     """Run the scenario to its end; a daemon that dies is followed by another."""
-    world = World(scenario.servers, limits=replace(LIMITS, **scenario.limits))  # type: ignore[arg-type]
+    limits = replace(LIMITS, **scenario.limits)  # type: ignore[arg-type]
+    world = World(scenario.servers, limits=limits, has_control=scenario.has_control)
     scenario.prepare(world)
     scenario.begin(world)
     world.reap = reaper
