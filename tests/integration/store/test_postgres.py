@@ -112,6 +112,8 @@ class TestDaemons:
     def test_a_deadlock_is_undone_and_run_again(self, daemon: Callable[[], Store]) -> None:
         stores = [daemon(), daemon()]
         both = threading.Barrier(2)
+        with stores[0].write() as unit:
+            unit.timers.put(RuleTimer(name, "*", None, None, "before") for name in "xy")
 
         def work(number: int) -> int:
             runs = 0
@@ -129,7 +131,9 @@ class TestDaemons:
             return runs
 
         with ThreadPoolExecutor(2) as pool:
-            assert sorted(pool.map(work, range(2))) == [1, 2]
+            runs = list(pool.map(work, range(2)))
+        # The one that gave way may meet the other again, since PostgreSQL does not say who comes first.
+        assert sum(runs) >= 3
         with stores[0].read() as unit:
             assert len({timer.last_outcome for timer in unit.timers.all()}) == 1
 
