@@ -131,7 +131,9 @@ class Evaluator:
         for name in self._servers:
             short = found[SHORT_WINDOW_SECONDS, scope_of_server(self._servers[name]).name]
             sleeping = bool(short.value("is_sleeping"))
-            self._prober.look(name, short.value("stuck_seconds"), sleeping)
+            if name not in seen.rolling:
+                # While we restart it its silence proves nothing, and what was seen before must stay the newest.
+                self._prober.look(name, short.value("stuck_seconds"), sleeping)
             last = seen.readings.get(name)
             self._prober.look_health(name, last is not None and last.reading.verdict is Verdict.SCRAPE_ERROR)
         alert_side = evaluate(self._alert_rules, found, self._scopes(), seen.timers, now, credit_seconds=self._credit)

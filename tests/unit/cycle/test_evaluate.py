@@ -387,6 +387,13 @@ class TestProbing:
         desk.run()
         assert desk.prober.looked == [("a", 180.0, False)]
 
+    def test_it_asks_nothing_of_a_server_that_we_are_restarting(self) -> None:
+        desk = Desk()
+        desk.change(ChangeState.RESTARTING, deadline=600.0)
+        desk.serve(generation=0.0, prompt=0.0, steps=0.0)
+        desk.run()
+        assert desk.prober.looked == []
+
     def test_what_it_found_is_told_with_where_the_evidence_is(self) -> None:
         desk = Desk()
         desk.prober.answer = ProbeResult(True, "no token generated: timeout; /health says 200", NOON, "e123")
