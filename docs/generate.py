@@ -75,6 +75,7 @@ def exercised() -> Telemetry:
     telemetry.scrape_late("s", 2.0)
     telemetry.scrape_missed("s", 1)
     telemetry.scrape_overlapping("s")
+    telemetry.unknown_series("s", 1)
     telemetry.unexpected_error("evaluate")
     for name in telemetry.signal_names:
         telemetry.signal(name, "s", "g", 1.0)

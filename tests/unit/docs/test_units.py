@@ -1,0 +1,104 @@
+"""The systemd files: valid, and in step with the daemon's own times and refusals."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from monitor.app import daemon
+from monitor.config.load import ENV_PREFIX, load
+from monitor.config.model import Config
+from monitor.config.reference import setting_paths
+from monitor.drivers.process import refuse_under_unit
+from monitor.drivers.procfs import ProcFs
+from monitor.errors import ActionError
+from monitor.shipped import systemd_folder
+
+FOLDER = systemd_folder()
+
+
+def unit() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(strict=False, interpolation=None, comment_prefixes=("#",))
+    parser.optionxform = str  # type: ignore[method-assign, assignment]
+    parser.read(FOLDER / "acceptd.service")
+    return parser
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{name} is not installed: the systemd files go unchecked")
+        pytest.skip(f"*** {name} is not installed: the systemd files are NOT CHECKED ***")
+    return found
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    copy = tmp_path / "acceptd.service"
+    copy.write_text((FOLDER / "acceptd.service").read_text())
+    done = subprocess.run([tool("systemd-analyze"), "verify", str(copy)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (0, "")
+
+
+def test_a_misspelt_unit_is_noticed(tmp_path: Path) -> None:
+    copy = tmp_path / "acceptd.service"
+    copy.write_text((FOLDER / "acceptd.service").read_text().replace("WatchdogSec=", "WatchdogSecs="))
+    done = subprocess.run([tool("systemd-analyze"), "verify", str(copy)], capture_output=True, text=True, check=False)
+    assert "WatchdogSecs" in done.stderr
+
+
+def test_the_user_is_made_as_the_unit_wants_it() -> None:
+    done = subprocess.run(
+        [tool("systemd-sysusers"), "--dry-run", str(FOLDER / "acceptd.sysusers")], capture_output=True, text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    name = re.search(r"^u +(\S+)", (FOLDER / "acceptd.sysusers").read_text(), re.MULTILINE)
+    assert name is not None
+    assert unit()["Service"]["User"] == unit()["Service"]["Group"] == name[1]
+
+
+class TestInStepWithTheDaemon:
+    SERVICE = unit()["Service"]
+    DEFAULTS = Config.model_validate({})
+
+    def test_it_runs_the_command_and_speaks_the_protocol(self) -> None:
+        assert self.SERVICE["ExecStart"] == "/usr/bin/env acceptd --config /etc/acceptd/acceptd.yaml run"
+        assert (self.SERVICE["Type"], self.SERVICE["NotifyAccess"]) == ("notify", "main")
+
+    def test_the_watchdog_waits_as_long_as_the_heart(self) -> None:
+        turns = daemon._STILL_TURNS * self.DEFAULTS.rules.interval
+        assert float(self.SERVICE["WatchdogSec"]) >= max(daemon._STILL_LEAST, turns)
+
+    def test_stopping_is_given_more_time_than_it_takes(self) -> None:
+        loops, receivers, page = 2 * 30, 2 * 15, 5
+        bounds = loops + receivers + page + self.DEFAULTS.scrape.timeout + daemon._READ_BACK_ENDS
+        assert float(self.SERVICE["TimeoutStopSec"]) > bounds
+
+    def test_wrong_input_is_not_restarted(self) -> None:
+        assert self.SERVICE["Restart"] == "on-failure"
+        assert self.SERVICE["RestartPreventExitStatus"] == "2"
+
+    def test_the_state_folder_is_the_default_one(self) -> None:
+        assert str(self.DEFAULTS.data_dir) == f"/var/lib/{self.SERVICE['StateDirectory']}"
+
+    def test_stopping_it_never_stops_serving(self, tmp_path: Path) -> None:
+        assert self.SERVICE["KillMode"] == "process"
+        (tmp_path / "self").mkdir()
+        (tmp_path / "self" / "cgroup").write_text("0::/system.slice/acceptd.service\n")
+        with pytest.raises(ActionError, match=r"below acceptd\.service"):
+            refuse_under_unit(ProcFs(tmp_path))
+
+
+def test_the_environment_file_holds_settings_only() -> None:
+    text = (FOLDER / "acceptd.env").read_text()
+    paths = {ENV_PREFIX + path.upper().replace(".", "__") for path in setting_paths() if "[]" not in path}
+    named = re.findall(r"^#(ACCEPTD_\w+)=(.*)$", text, re.MULTILINE)
+    assert named and {name for name, _ in named} <= paths
+    assert load(None, {name: value for name, value in named if not name.endswith("_FILE")})
