@@ -16,7 +16,7 @@ from monitor.app.supervisor import Supervisor
 from monitor.clock import Clock
 from monitor.config.fleet import host_name, tuning_sets
 from monitor.config.model import Config
-from monitor.config.rules import LoadedRules, load_configured_rules, slo_paths
+from monitor.config.rules import LoadedRules, load_configured_rules, rule_settings, slo_paths
 from monitor.config.running import FolderLock, Running, write_running
 from monitor.errors import FatalError, MonitorError
 from monitor.store import Store, open_store
@@ -130,7 +130,7 @@ class Process:
             pid=os.getpid(), version=__version__, started_at=self._clock.now(), host=host_name(config), listen=listen,
             simulated=config.simulated, servers=tuple(daemon.servers), groups=tuple(daemon.groups),
             rules={str(group): name for group, name in tuning_sets(config).items()},
-            rule_files=tuple(str(path.resolve()) for path in config.rules.files),
+            rule_settings=rule_settings(config),
             slo_files=tuple(str(path.resolve()) for path in slo_paths(config)),
             report_target=config.report.target_acceptance,
             config_file=str(self._config_file) if self._config_file else None,

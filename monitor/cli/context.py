@@ -52,6 +52,14 @@ def file_bytes(path: Path) -> bytes:
         raise ConfigError([Problem(str(path), error.strerror or "unreadable", "a readable file")]) from error
 
 
+def file_text(path: Path) -> str:
+    """The text that a file given to a command holds. Raises ConfigError naming it."""
+    try:
+        return file_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError([Problem(str(path), f"bytes that are no text ({error.reason})", "a file in UTF-8")]) from None
+
+
 @dataclass(slots=True)
 class Context:
     """The options before the command's name."""

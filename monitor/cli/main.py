@@ -24,6 +24,7 @@ COMMANDS = {
     **dict.fromkeys(("status", "servers", "history", "why", "alerts", "evidence"), "looking"),
     **dict.fromkeys(("plan", "apply", "reject", "rollback", "pause", "resume", "silence", "ack"), "acting"),
     "slo": "slo",
+    "rules": "rules",
     "report": "reporting",
     "read": "reading",
     **dict.fromkeys(("tune", "launch"), "advising"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from monitor.config.fleet import group_name
-from monitor.config.model import Config, Rules
+from monitor.config.model import Config, Rules, SloConfig
 from monitor.errors import ConfigError, Problem
 from monitor.model.document import one_of
 from monitor.policy.facts import rule_vocabulary
@@ -113,6 +114,34 @@ def _with_parameters(loaded: dict[str, RuleSet], rules: Rules) -> dict[str, Rule
     if found:
         raise ConfigError(list(dict.fromkeys(found)))
     return changed
+
+
+def rule_settings(config: Config) -> dict[str, object]:
+    """The section `rules` as plain data, for whoever asks later what was in force."""
+    rules = config.rules
+    return {
+        "tuning": rules.tuning,
+        "alerts": rules.alerts,
+        "files": [str(path.resolve()) for path in rules.files],
+        "interval": rules.interval,
+        "baseline_window": rules.baseline_window,
+        "parameters": dict(rules.parameters),
+    }
+
+
+def rules_section(settings: Mapping[str, Any]) -> Rules:
+    """The section that `rule_settings` wrote down; what it lacks has its default."""
+    files = tuple(Path(file) for file in settings.get("files", ()))
+    return Rules.model_construct(**{**settings, "files": files})
+
+
+def load_rules_in_force(settings: Mapping[str, Any]) -> LoadedRules:
+    """The rules that were in force under those settings, as their files stand now; without objectives.
+
+    Raises ConfigError where a file has gone or was broken since.
+    """
+    slo = SloConfig.model_construct(shipped=False, files=())
+    return load_configured_rules(Config.model_construct(rules=rules_section(settings), slo=slo))
 
 
 def slo_paths(config: Config) -> tuple[Path, ...]:

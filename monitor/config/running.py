@@ -34,8 +34,8 @@ class Running:
     servers: tuple[Server, ...]
     groups: tuple[Group, ...]
     rules: Mapping[str, str] = field(default_factory=dict)
-    #: Rule files evaluated beside the shipped ones, and SLO files, as paths.
-    rule_files: tuple[str, ...] = ()
+    #: The section `rules` as it was when the daemon started, paths absolute; and the SLO files.
+    rule_settings: Mapping[str, Any] = field(default_factory=dict)
     slo_files: tuple[str, ...] = ()
     report_target: float = 0.6
     config_file: str | None = None
@@ -57,7 +57,7 @@ def read_running(folder: Path) -> Running:
         data["started_at"] = datetime.fromisoformat(data["started_at"])
         data["servers"] = tuple(_server(entry) for entry in data["servers"])
         data["groups"] = tuple(_group(entry) for entry in data["groups"])
-        data |= {name: tuple(data.get(name, ())) for name in ("rule_files", "slo_files")}
+        data["slo_files"] = tuple(data.get("slo_files", ()))
         return Running(**{key: value for key, value in data.items() if key in Running.__dataclass_fields__})
     except FileNotFoundError:
         raise MonitorError(f"{folder}: no acceptd has run here (start one with `acceptd run`)") from None

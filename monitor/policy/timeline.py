@@ -5,6 +5,7 @@ What `rules test` and `rules replay` share. It owns no time and reads no store: 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -47,6 +48,8 @@ class EventKind(StrEnum):
     ALERT_FIRING = "alert_firing"
     ALERT_RESOLVED = "alert_resolved"
     TUNE_BEGAN = "tune_began"
+    #: It holds on: what it asks may have another answer by now.
+    TUNE_HOLDS = "tune_holds"
     TUNE_ENDED = "tune_ended"
 
 
@@ -71,20 +74,26 @@ def replay(
     scopes: Sequence[Scope],
     *,
     credit_seconds: float = CREDIT_SECONDS,
+    again_seconds: float = math.inf,
 ) -> Iterator[ReplayEvent]:
-    """What `rules` would have done over past `moments`, in order. A tuning rule that holds on is told once.
+    """What `rules` would have done over past `moments`, in order.
 
-    The setting did not change as the rules asked, so a tuning event says what was asked, not what had come of it.
+    A tuning rule that holds on is told when it begins, and again every `again_seconds`. The setting did not change as
+    the rules asked, so a tuning event says what was asked, not what had come of it.
     """
     timeline = Timeline(rules, scopes, credit_seconds)
     going_on: dict[TimerKey, TuneFiring] = {}
+    told: dict[TimerKey, datetime] = {}
     for now, signals in moments:
         said, events = timeline.step(now, signals)
         yield from events
         held = {(firing.rule, firing.scope): firing for firing in said.firings}
         for key, firing in held.items():
-            if key not in going_on:
-                yield ReplayEvent(now, EventKind.TUNE_BEGAN, firing.rule, firing.scope, firing=firing)
+            is_new = key not in going_on
+            if is_new or (now - told[key]).total_seconds() >= again_seconds:
+                told[key] = now
+                kind = EventKind.TUNE_BEGAN if is_new else EventKind.TUNE_HOLDS
+                yield ReplayEvent(now, kind, firing.rule, firing.scope, firing=firing)
         # No data neither begins nor ends anything; only a condition seen false does.
         ended = [key for key in going_on if said.timers[key].held_since is None]
         for key in ended:

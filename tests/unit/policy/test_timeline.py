@@ -37,3 +37,11 @@ def test_a_replay_tells_what_would_have_begun_and_ended() -> None:
     assert events[0].alert is not None
     assert events[1].firing is not None
     assert events[1].firing.change.describe() == "+1"
+
+
+def test_a_rule_that_holds_on_is_told_again_where_that_is_asked() -> None:
+    rates = [0.8, 0.8, 0.8, 0.8, 0.8, 0.8, None, 0.8]
+    found = list(replay(rules(RULES), moments(rates, [1.0] * 8), [SERVER, GROUP], again_seconds=120.0))
+    assert [(e.at, e.kind) for e in found] == [
+        (minute(2), EventKind.TUNE_BEGAN), (minute(4), EventKind.TUNE_HOLDS), (minute(7), EventKind.TUNE_HOLDS),
+    ]  # fmt: skip
