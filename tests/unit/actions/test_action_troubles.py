@@ -18,12 +18,14 @@ from monitor.actions.preflight import preflight
 from monitor.actions.step import Seen, Terms, Timing
 from monitor.drivers.protocol import DriverStatus, PortOwner, ServerState
 from monitor.errors import ActionError, LaunchError
+from monitor.model.decision import Reason
 from monitor.model.life import Life, LifeId, StartEvidence
 from monitor.model.record import Restart
 from monitor.model.rollout import ChangeState, Outcome, RolloutState
 from monitor.model.server import GroupName, ServerName
 from monitor.scrape.probe import Probed
 from tests.fakes.fake_world import LIMITS, WORSE, World, sink, tokens
+from tests.fakes.mortal import Died
 
 
 def until_stopped(world: World) -> None:
@@ -131,6 +133,50 @@ class TestDriverTroubles:
         assert world.until_state("undoing")
         assert world.change().outcome is Outcome.START_TIMED_OUT
         assert "another process answers on its port" in world.change().sentence
+
+
+class TestDeadForAWhile:
+    def die_after_deciding_to_stop(self, world: World) -> None:
+        """The daemon dies when `restarting` is stored and nothing is done about it yet."""
+
+        def reap(moment: str) -> None:
+            if moment == "after commit" and world.change().state is ChangeState.RESTARTING:
+                raise Died(moment)
+
+        world.reap = reap
+        for _ in range(200):
+            try:
+                world.tick()
+            except Died:
+                break
+            world.clock.advance(1)
+        world.reap = lambda _: None
+        assert world.server.stops == []
+
+    def test_a_server_that_is_still_idle_gets_its_whole_time_to_end(self) -> None:
+        world = World()
+        world.server.behaviour.stop_seconds = LIMITS.stop_seconds - 5
+        world.begin(3)
+        self.die_after_deciding_to_stop(world)
+        world.clock.advance(600)
+        world.new_daemon()
+        assert world.run()
+        assert world.rollout().state is RolloutState.PROMOTED
+        assert len(world.server.stops) == 1
+        assert world.server.kills == []
+
+    def test_a_server_that_is_used_again_is_drained_again_and_left_where_that_takes_too_long(self) -> None:
+        world = World(has_control=False)
+        start = world.clock.monotonic()
+        world.server.quiet = lambda now: now < start + 10
+        world.begin(3)
+        self.die_after_deciding_to_stop(world)
+        world.clock.advance(600)
+        world.new_daemon()
+        assert world.run()
+        assert world.rollout().outcome is Outcome.DRAIN_TIMED_OUT
+        assert world.server.stops == []
+        assert world.server.cut_requests == 0
 
 
 class TestPeopleInBetween:
@@ -344,6 +390,20 @@ class TestReadiness:
         assert world.run()
         assert world.server.tokens == 2
 
+    def test_a_plain_restart_whose_server_does_not_serve_at_the_end_is_no_success(self) -> None:
+        world = World()
+        world.orders.restart(
+            world.server.name, "x", world.clock.now(), requested_by="a", reason=Reason.REQUESTED_BY_OPERATOR
+        )
+        assert world.until_state("warming")
+        world.clock.advance(LIMITS.warmup_seconds - 1)
+        world.server.behaviour.health_broken = True
+        assert world.run(60, until=lambda: world.change().state is not ChangeState.WARMING)
+        assert world.change().state is ChangeState.UNDOING
+        world.server.behaviour.health_broken = False
+        assert world.run()
+        assert world.server.serves
+
     def test_it_is_not_stopped_for_that_while_paused(self) -> None:
         world = World()
         world.begin(3)
@@ -399,8 +459,6 @@ class TestSmallThings:
             world.orders.begin(decision, "t", world.clock.now())
 
     def test_restarts_do_not_count_as_changes_of_the_day(self) -> None:
-        from monitor.model.decision import Reason
-
         world = World(limits=replace(LIMITS, changes_per_day=1))
         world.orders.restart(
             world.server.name, "x", world.clock.now(), requested_by="a", reason=Reason.REQUESTED_BY_OPERATOR
