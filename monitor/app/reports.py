@@ -51,7 +51,7 @@ class Reports:
         key = week_key(due, self._settings.timezone)
         with self._store.read() as unit:
             done = unit.reports.get(key) is not None
-            begun = unit.intervals.between(None, due - timedelta(days=7), due, details=False)[:1]
+            begun = unit.intervals.between(None, due - timedelta(days=7), due, details=False, limit=1)
         if done or not begun:
             return
         self._make(key, due, now)
