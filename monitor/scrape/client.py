@@ -1,4 +1,4 @@
-"""One server's HTTP client: pooled session, total deadline, size limit, one redirect on the same origin.
+"""One server's HTTP client: pooled connections, total deadline, size limit, one redirect on the same origin.
 
 The one table that maps errors of `requests` to ours lives here.
 """
@@ -6,7 +6,7 @@ The one table that maps errors of `requests` to ours lives here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -19,6 +19,9 @@ from monitor.launch.redact import redact_text
 from monitor.scrape.watchdog import Exchange, Watchdog, WatchedAdapter
 
 _CHUNK = 65536
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+#: Requests kept ready; a server is asked for less than ten different pages.
+_MAX_PREPARED = 32
 #: The classic text format. OpenMetrics is not asked for: newer client libraries then rename `vllm:x` to `vllm_x`.
 ACCEPT_PAGE = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 
@@ -55,25 +58,23 @@ class ServerClient:
         self._size_limit = size_limit
         self._lock = threading.Lock()
         known = credentials or Credentials()
-        self._session = requests.Session()
-        # A proxy or .netrc of the environment must not see what is meant for a server on this network.
-        self._session.trust_env = False
-        adapter = WatchedAdapter(pool_connections=1, pool_maxsize=2)
-        self._session.mount("http://", adapter)
-        self._session.mount("https://", adapter)
-        self._session.headers["User-Agent"] = "acceptd"
-        self._session.verify = known.ca_file or known.verify
-        if not self._session.verify:
+        # The adapter alone, without a session around it: no proxy or .netrc of the environment sees what is meant for a
+        # server on this network, no cookie is kept, and a scrape costs half.
+        self._adapter = WatchedAdapter(pool_connections=1, pool_maxsize=2)
+        self._verify = known.ca_file or known.verify
+        if not self._verify:
             # The operator has said so in the configuration; a warning with every scrape says nothing new.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-        if known.cert_file:
-            self._session.cert = (known.cert_file, known.key_file) if known.key_file else known.cert_file
+        self._cert = (known.cert_file, known.key_file) if known.cert_file and known.key_file else known.cert_file
+        # Not asked for compression: a page is small beside a GPU's network, and packing it costs the server more.
+        self._headers: dict[str, str | bytes] = {"User-Agent": "acceptd", "Accept-Encoding": "identity"}
         self._auth: Any = None
         if known.bearer_token:
-            self._session.headers["Authorization"] = f"Bearer {known.bearer_token.strip()}".encode()
+            self._headers["Authorization"] = f"Bearer {known.bearer_token.strip()}".encode()
         elif known.username:
             # As UTF-8 (RFC 7617); requests would take Latin-1 and fail on everything beyond.
             self._auth = (known.username.encode(), (known.password or "").encode())
+        self._prepared: dict[tuple[str, str], requests.PreparedRequest] = {}
 
     def get(self, url: str, *, deadline_seconds: float, accept: str = "*/*") -> Answer:
         """The whole answer to GET `url`, whatever its status.
@@ -81,22 +82,37 @@ class ServerClient:
         One redirect is followed, to the same scheme, host and port only. Raises Unreachable, ScrapeTimeout, TooLarge
         or ScrapeError; each names the URL (without a password or token in it) and what happened.
         """
-        return self._exchange("GET", url, deadline_seconds, headers={"Accept": accept})
+        return self._exchange(url, deadline_seconds, lambda where: self._get(where, accept))
 
     def post_json(self, url: str, body: object, *, deadline_seconds: float) -> Answer:
         """The whole answer to POST `url` with a JSON body; errors as `get`."""
-        return self._exchange("POST", url, deadline_seconds, json=body)
+        return self._exchange(url, deadline_seconds, lambda where: self._prepare("POST", where, json=body))
 
     def close(self) -> None:
         """Close the pooled connections."""
-        self._session.close()
+        self._adapter.close()
 
-    def _exchange(self, method: str, url: str, seconds: float, **kwargs: Any) -> Answer:
+    def _get(self, url: str, accept: str) -> requests.PreparedRequest:
+        """The same few pages are asked for again and again: making their requests once is half of what asking costs."""
+        known = self._prepared.get((url, accept))
+        if known is None:
+            if len(self._prepared) >= _MAX_PREPARED:
+                self._prepared.clear()
+            known = self._prepared[url, accept] = self._prepare("GET", url, accept=accept)
+        return known
+
+    def _prepare(self, method: str, url: str, *, accept: str = "*/*", json: object = None) -> requests.PreparedRequest:
+        headers = {**self._headers, "Accept": accept}
+        return requests.Request(method, url, headers=headers, auth=self._auth, json=json).prepare()
+
+    def _exchange(self, url: str, seconds: float, request: Callable[[str], requests.PreparedRequest]) -> Answer:
         with self._lock, self._watchdog.limit(seconds) as exchange:
             try:
-                answer = self._once(method, url, seconds, kwargs)
-                if answer.status in (301, 302, 303, 307, 308):
-                    answer = self._follow(method, url, answer, seconds, kwargs)
+                answer = self._once(request(url), seconds, exchange)
+                if answer.status in _REDIRECTS:
+                    answer = self._once(request(_redirect(answer)), seconds, exchange)
+                    if answer.status in _REDIRECTS:
+                        raise ScrapeError(f"{redact_text(url)}: redirects twice, which is not followed")
             except ScrapeError:
                 if exchange.expired:
                     raise ScrapeTimeout(_late(url, seconds)) from None
@@ -107,29 +123,49 @@ class ServerClient:
                 raise ScrapeTimeout(_late(url, seconds))
             return answer
 
-    def _once(self, method: str, url: str, seconds: float, kwargs: dict[str, Any]) -> Answer:
-        with self._session.request(
-            method, url, timeout=(seconds, seconds), allow_redirects=False, stream=True, auth=self._auth, **kwargs
-        ) as response:
-            parts, size = [], 0
-            for chunk in response.iter_content(_CHUNK):
-                parts.append(chunk)
-                size += len(chunk)
-                if size > self._size_limit:
-                    raise TooLarge(f"{redact_text(url)}: more than {self._size_limit} bytes")
-            location = response.headers.get("Location", "")
-            content_type = response.headers.get("Content-Type", "")
-            body = location.encode() if response.is_redirect else b"".join(parts)
-            return Answer(response.status_code, content_type, body, url, response.headers)
+    def _once(self, request: requests.PreparedRequest, seconds: float, exchange: Exchange) -> Answer:
+        url = request.url or ""
+        try:
+            response = self._send(request, seconds)
+        except requests.ConnectionError as error:
+            if request.method != "GET" or exchange.expired or not _was_dropped(error):
+                raise
+            # Most likely a connection kept from the last scrape that the server closed at this moment.
+            response = self._send(request, seconds)
+        try:
+            body = self._read(response.raw, url)
+        finally:
+            response.raw.release_conn()
+        headers = response.headers
+        return Answer(response.status_code, headers.get("Content-Type", ""), body, url, headers)
 
-    def _follow(self, method: str, url: str, answer: Answer, seconds: float, kwargs: dict[str, Any]) -> Answer:
-        target, shown = urljoin(url, answer.body.decode("latin-1")), redact_text(url)
-        if _origin(target) != _origin(url):
-            raise ScrapeError(f"{shown}: redirects to another origin ({_bare(target)}), which is not followed")
-        second = self._once(method, target, seconds, kwargs)
-        if second.status in (301, 302, 303, 307, 308):
-            raise ScrapeError(f"{shown}: redirects twice (to {_bare(target)} and on), which is not followed")
-        return second
+    def _send(self, request: requests.PreparedRequest, seconds: float) -> requests.Response:
+        return self._adapter.send(
+            request, stream=True, timeout=(seconds, seconds), verify=self._verify, cert=self._cert
+        )
+
+    def _read(self, raw: urllib3.HTTPResponse, url: str) -> bytes:
+        """The body, unpacked. One read where it is as it comes; small ones where little may unpack to much."""
+        limit = self._size_limit
+        at_once = _CHUNK if "Content-Encoding" in raw.headers else limit + 1
+        parts, size = [], 0
+        # To the empty read, which is where a body that broke off is noticed.
+        while size <= limit and (part := raw.read(at_once, decode_content=True)):
+            parts.append(part)
+            size += len(part)
+        body = b"".join(parts)
+        if size > limit:
+            raw.close()
+            raise TooLarge(f"{redact_text(url)}: more than {limit} bytes")
+        return body
+
+
+def _redirect(answer: Answer) -> str:
+    """Where a redirect goes, if it stays on its origin: credentials are never sent elsewhere."""
+    target, shown = urljoin(answer.url, answer.headers.get("Location", "")), redact_text(answer.url)
+    if _origin(target) != _origin(answer.url):
+        raise ScrapeError(f"{shown}: redirects to another origin ({_bare(target)}), which is not followed")
+    return target
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
@@ -142,21 +178,29 @@ def _bare(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{parts.path}"
 
 
+def _was_dropped(error: BaseException) -> bool:
+    """Whether the connection ended before a byte of the answer."""
+    inner: BaseException | None = error
+    while inner is not None and not isinstance(inner, ConnectionResetError | BrokenPipeError):
+        inner = next((a for a in inner.args if isinstance(a, BaseException)), None)
+    return inner is not None  # http.client.RemoteDisconnected is a ConnectionResetError
+
+
 def _late(url: str, seconds: float) -> str:
     return f"{redact_text(url)}: no whole answer within {seconds:g} s"
 
 
 def _ours(url: str, seconds: float, exchange: Exchange, error: Exception) -> ScrapeError:
     """The one table from errors of requests and urllib3 to ours; `url` is shown as it is."""
-    if exchange.expired or isinstance(error, requests.Timeout):
+    if exchange.expired or isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
         return ScrapeTimeout(_late(url, seconds))
     if isinstance(error, requests.exceptions.InvalidHeader):
         return ScrapeError(f"{url}: the credentials have a line break or another character that no header takes")
     if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
         return ScrapeError(f"{url}: not a URL that can be asked")
-    if isinstance(error, requests.exceptions.SSLError):
+    if isinstance(error, requests.exceptions.SSLError | urllib3.exceptions.SSLError):
         return Unreachable(f"{url}: TLS failed ({_cause(error)})")
-    if isinstance(error, requests.exceptions.ChunkedEncodingError | requests.exceptions.ContentDecodingError):
+    if isinstance(error, urllib3.exceptions.ProtocolError | urllib3.exceptions.DecodeError):
         return Unreachable(f"{url}: the answer broke off ({_cause(error)})")
     if isinstance(error, requests.ConnectionError):
         return Unreachable(f"{url}: {_cause(error)}")

@@ -1,7 +1,7 @@
 """A deadline for whole HTTP exchanges: shuts the socket of a request that is over time.
 
 The timeouts of `requests` are per read, so a server that drips a byte a second never times out. One thread watches
-all exchanges under way; it sleeps while there is none.
+all exchanges under way; it sleeps until the first of their deadlines, which nearly all are gone by then.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 from monitor.clock import Clock
-
-#: How often exchanges are looked at (seconds): a deadline is kept to within this.
-_TICK_SECONDS = 0.1
 
 _current = threading.local()
 
@@ -54,10 +51,13 @@ class Watchdog:
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopping = False
+        #: When the thread looks again (monotonic); None while it waits to be woken.
+        self._looks_at: float | None = None
 
     def start(self) -> None:
         """Start the watching thread."""
         self._stopping = False
+        self._looks_at = None
         self._thread = threading.Thread(target=self._run, name="http-watchdog", daemon=True)
         self._thread.start()
 
@@ -79,7 +79,8 @@ class Watchdog:
         _current.exchange = exchange
         with self._wake:
             self._exchanges.add(exchange)
-            if len(self._exchanges) == 1:
+            if self._looks_at is None or exchange.deadline < self._looks_at:
+                self._looks_at = exchange.deadline
                 self._wake.notify()
         try:
             yield exchange
@@ -89,15 +90,15 @@ class Watchdog:
                 self._exchanges.discard(exchange)
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                if self._stopping:
-                    return
-                self._wake.wait(_TICK_SECONDS if self._exchanges else None)
+        with self._wake:
+            while not self._stopping:
                 now = self._clock.monotonic()
                 for exchange in self._exchanges:
                     if now >= exchange.deadline:
                         exchange.cut()
+                ahead = [exchange.deadline for exchange in self._exchanges if not exchange.expired]
+                self._looks_at = min(ahead, default=None)
+                self._wake.wait(None if self._looks_at is None else self._looks_at - now)
 
 
 def _carry(sock: socket.socket | None) -> None:

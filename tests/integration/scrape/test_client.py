@@ -234,9 +234,26 @@ def test_a_connection_that_was_closed_while_idle_is_opened_anew(watchdog: Watchd
     body = answer(b"x 1\n").replace(b"Connection: close\r\n", b"")
     with raw_server(lambda c, _: c.sendall(body)) as url:  # it says keep-alive, and closes
         client = ServerClient(watchdog, size_limit=1000)
-        for _ in range(5):
+        for _ in range(50):
             assert client.get(url, deadline_seconds=5).body == b"x 1\n"
         client.close()
+
+
+def test_a_server_that_always_drops_the_connection_is_asked_twice_and_then_unreachable(watchdog: Watchdog) -> None:
+    seen: list[bytes] = []
+    with raw_server(lambda _, head: seen.append(head)) as url, pytest.raises(Unreachable, match=r"reset|closed"):
+        get(watchdog, url)
+    assert len(seen) == 2
+
+
+def test_what_changes_something_is_never_sent_twice(watchdog: Watchdog) -> None:
+    seen: list[bytes] = []
+    with raw_server(lambda _, head: seen.append(head)) as url:
+        client = ServerClient(watchdog, size_limit=1000)
+        with pytest.raises(Unreachable):
+            client.post_json(url, {"prompt": "Hi"}, deadline_seconds=5)
+        client.close()
+    assert len(seen) == 1
 
 
 def test_a_small_body_that_unpacks_to_a_huge_one_is_refused(watchdog: Watchdog) -> None:
