@@ -123,7 +123,8 @@ def _table() -> dict[str, SignalSpec]:
     load("waiting", "requests", "seconds", "Requests queued, time-weighted mean, engines added.",
          "num_requests_waiting")
     load("waiting_max", "requests", "seconds", "Most requests queued at once.", "num_requests_waiting")
-    load("waiting_share", "ratio 0-1", "intervals", "Share of intervals in which requests were queued.",
+    load("waiting_share", "ratio 0-1", "intervals", "Share of intervals with a queue: at least one request "
+         "waiting, and a tenth as many as run.",
          "num_requests_waiting")
     load("kv_usage", "ratio 0-1", "seconds", "KV cache in use, time-weighted mean over engines.", "kv_cache_usage_perc")
     load("kv_usage_max", "ratio 0-1", "seconds", "Highest KV cache use of any engine.", "kv_cache_usage_perc")

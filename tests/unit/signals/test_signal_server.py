@@ -119,6 +119,13 @@ def test_waiting_share_counts_intervals_with_a_queue():
     assert build(pairs).value("waiting_share") == pytest.approx(0.25)
 
 
+def test_requests_that_only_wait_for_the_next_step_are_no_queue():
+    for running, waiting, share in ((24.0, 1.5, 0.0), (24.0, 2.5, 1.0), (2.0, 0.9, 0.0), (2.0, 1.0, 1.0)):
+        assert build(run_of(life(), 4, running=running, waiting=waiting)).value("waiting_share") == share
+    assert build(run_of(life(), 4, running=None, waiting=3.0)).value("waiting_share") == 1.0
+    assert build(run_of(life(), 4, waiting=None)).value("waiting_share") is None
+
+
 def test_without_http_counters_errors_are_requests_that_ended_by_one():
     traffic = TrafficCounts(generation_tokens=1.0, finished={"stop": 18.0, "error": 2.0})
     assert build(run_of(life(), 4, traffic=traffic)).value("error_ratio") == pytest.approx(0.1)
