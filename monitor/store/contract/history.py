@@ -1,0 +1,115 @@
+"""What was measured: lives, heads, intervals, checks, newest readings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from monitor.model.interval import Interval
+from monitor.model.life import Head, LastReading, Life, LifeId
+from monitor.model.record import Checks
+from monitor.model.server import ServerName
+from monitor.store.contract.values import LifeTotals
+
+
+class Lives(Protocol):
+    """Process lives of engines."""
+
+    def add(self, life: Life) -> None:
+        """Store a new life; one with a known id is refused."""
+
+    def update(self, life: Life) -> None:
+        """Replace the life of that id; an unknown id is refused."""
+
+    def get(self, life: LifeId) -> Life | None:
+        """The life of that id; None where there is none."""
+
+    def open_of(self, server: ServerName) -> list[Life]:
+        """Lives of `server` that have not ended, by first sight."""
+
+    def of(self, server: ServerName | None, since: datetime, until: datetime) -> list[Life]:
+        """Lives that overlap [since, until), of one server or (None) of all, by first sight."""
+
+
+class Heads(Protocol):
+    """Last cumulative counts of lives."""
+
+    def get(self, life: LifeId) -> Head | None:
+        """The head of that life; None where it has none yet."""
+
+    def put(self, head: Head) -> None:
+        """Store a life's newest head in place of its last; the life must be stored."""
+
+    def of_server(self, server: ServerName) -> dict[LifeId, Head]:
+        """Heads of the server's lives that have not ended."""
+
+
+class Intervals(Protocol):
+    """Differences between heads; the key is (life, end)."""
+
+    def add(self, intervals: Iterable[Interval], *, skip_known: bool = False) -> int:
+        """Store intervals and give the number stored; their lives must be stored.
+
+        A known (life, end) is refused, since its counts would be lost with the head that moves on; with `skip_known` it
+        is passed over, for copying from another store.
+        """
+
+    def between(
+        self,
+        servers: Sequence[ServerName] | None,
+        since: datetime,
+        until: datetime,
+        *,
+        details: bool = True,
+        limit: int | None = None,
+    ) -> list[Interval]:
+        """Intervals whose end lies in (since, until], by end, the first `limit`; of all servers where that is None.
+
+        Without `details` arrays, maps and histograms are left out (None or empty), which is several times faster.
+        """
+
+    def between_coarse(
+        self,
+        servers: Sequence[ServerName] | None,
+        since: datetime,
+        until: datetime,
+        step_seconds: int,
+        *,
+        details: bool = True,
+    ) -> list[Interval]:
+        """As `between`, but added up by life over buckets of 300 or 3600 s: for reports and charts of long spans.
+
+        Buckets end at whole multiples in UTC; an interval lies in the bucket of its end. Intervals with flags and
+        partial ones are not mixed with the others, so a bucket may give several. What is newer than the rollups is
+        added up from the intervals while reading: call `Store.roll_up` now and then. Rollups outlive the intervals.
+        """
+
+    def last_end(self, server: ServerName) -> datetime | None:
+        """End of the newest interval of `server`; None without any."""
+
+    def totals(self, life: LifeId) -> LifeTotals:
+        """Sums over the stored intervals of one life."""
+
+
+class ChecksRows(Protocol):
+    """Checks of servers, answered or not, counted in buckets of `CHECKS_SECONDS`."""
+
+    def add(self, checks: Iterable[Checks]) -> None:
+        """Add counts to what their buckets hold."""
+
+    def between(self, servers: Sequence[ServerName] | None, since: datetime, until: datetime) -> list[Checks]:
+        """Buckets whose end lies in (since, until], by end and server; of all servers where that is None."""
+
+
+class Readings(Protocol):
+    """The newest reading of each server."""
+
+    def put(self, reading: LastReading) -> None:
+        """Store it in place of the server's last."""
+
+    def get(self, server: ServerName) -> LastReading | None:
+        """The newest reading of `server`; None where it was never read."""
+
+    def all(self) -> list[LastReading]:
+        """The newest reading of each server, by name."""
