@@ -22,7 +22,7 @@ from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import managed, server_parts
 from monitor.app.receivers import make_receivers
 from monitor.app.reports import Reports
-from monitor.app.starting import start_servers, still_starting
+from monitor.app.starting import patience_seconds, start_servers, still_starting
 from monitor.app.supervisor import Supervisor
 from monitor.app.view import DaemonView, Heart
 from monitor.clock import Clock
@@ -194,7 +194,8 @@ class Daemon:
         self._reading_back.start()
         self._watchdog.start()
         wanted = {name for name, one in self._configs.items() if one.driver is not None and one.driver.start_now}
-        start_servers(self._store, self._fleet, wanted, self._group_of, now)
+        for name in start_servers(self._store, self._fleet, wanted, self._group_of, now):
+            self._slos.starting(name, now + timedelta(seconds=patience_seconds(self._group_of(name))))
         self._collector = Collector(
             self._by_name, {name: parts.scraping for name, parts in self._parts.items()}, self._store, self._history,
             readers=self._dialects.reader, tracks=tracks, last_ok=last_ok, settings=self._settings,

@@ -24,8 +24,9 @@ _BOOT = "boot-"
 def start_servers(
     store: Store, fleet: Fleet, wanted: Collection[ServerName], group_of: Callable[[ServerName], Group | None],
     now: datetime,
-) -> None:
-    """Start each of the `wanted` servers that is gone; never one in the hands of an unfinished change."""
+) -> list[ServerName]:
+    """Start each of the `wanted` servers that is gone, never one in the hands of a change; which were started."""
+    started = []
     with store.read() as unit:
         busy = {change.server for change in unit.changes.active()}
     for name, one in fleet.managed.items():
@@ -34,11 +35,18 @@ def start_servers(
         try:
             status = one.driver.status()
             if status.is_gone:
-                _start(store, fleet, name, group_of(name), now)
+                if _start(store, fleet, name, group_of(name), now):
+                    started.append(name)
             else:
                 log.info("managed server %s server=%s", status.describe(), name)
         except MonitorError as error:
             log.error("managed server not started server=%s: %s", name, error)
+    return started
+
+
+def patience_seconds(group: Group | None) -> float:
+    """How long a server of the group may take to start; 0 for one without a group."""
+    return 0.0 if group is None else group.limits.start_seconds + group.limits.first_start_seconds
 
 
 def still_starting(
@@ -62,20 +70,19 @@ def still_starting(
         began = status.started_at
         if status.state is not ServerState.RUNNING or began is None or not status.token.startswith(_BOOT):
             continue
-        limit = group.limits.start_seconds + group.limits.first_start_seconds
-        if (answered is None or answered < began) and (now - began).total_seconds() < limit:
+        if (answered is None or answered < began) and (now - began).total_seconds() < patience_seconds(group):
             found.add(name)
     return found
 
 
-def _start(store: Store, fleet: Fleet, name: ServerName, group: Group | None, now: datetime) -> None:
+def _start(store: Store, fleet: Fleet, name: ServerName, group: Group | None, now: datetime) -> bool:
     """Start one with its last good setting, or with the operator's where that was edited since; counted and written."""
     driver = fleet.managed[name].driver
     launcher = driver.launcher
     with store.write() as unit:
         if group is not None and starts_left(unit, name, group.limits, now) <= 0:
             log.error("managed server not started: its starts of the day are used up server=%s", name)
-            return
+            return False
         good = unit.last_good.get(name)
         keep = good is not None and good.command_hash == launcher.base_hash
         setting = good.setting if good is not None and keep else launcher.base_setting
@@ -84,3 +91,4 @@ def _start(store: Store, fleet: Fleet, name: ServerName, group: Group | None, no
         unit.audit.add(AuditEntry(now, "acceptd", "server.start", name, sentence))
     log.info("starting managed server server=%s setting=%s", name, setting.describe())
     driver.start(setting, f"{_BOOT}{secrets.token_hex(4)}")
+    return True
