@@ -14,7 +14,7 @@ in `undoing`, which brings the last good setting up, and only a server that cann
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from monitor.actions.bringup import bring_up
 from monitor.actions.events import EventKind
@@ -24,6 +24,9 @@ from monitor.actions.steps import entered, finish, go_back, is_draining, is_over
 from monitor.actions.undo import drained_to_go_back
 from monitor.drivers.protocol import ServerState
 from monitor.model.rollout import Change, ChangeState, Outcome
+
+#: How long a planned change may wait (for a peer, for a token) before somebody is told what for.
+_WAITS_QUIETLY = timedelta(seconds=30)
 
 
 def next_step(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
@@ -50,7 +53,7 @@ def _planned(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | 
     refusal = _refusal_before(change, seen, terms, now)
     if refusal is not None:
         # Something temporary is waited for until the change expires.
-        return _abandon(change, seen, terms, now, refusal) if refusal.lasting else None
+        return _abandon(change, seen, terms, now, refusal) if refusal.lasting else _waiting(change, refusal, now)
     taken = replace(change, process=seen.status.process, models=seen.models, command_hash=terms.base_hash)
     if seen.status.state is not ServerState.RUNNING or terms.is_stuck:
         # Nothing is served that could be waited for.
@@ -68,6 +71,14 @@ def _planned(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | 
         sentence=sentence,
         good=None if terms.is_restart else change.current,
     )
+
+
+def _waiting(change: Change, refusal: Refusal, now: datetime) -> Step | None:
+    """Say once what a change waits for, where it does so for long: a rollout that stands still must not be a riddle."""
+    if change.sentence or now - change.entered_at < _WAITS_QUIETLY:
+        return None
+    sentence = f"{change.server} waits: {refusal.sentence}"
+    return Step(change=replace(change, sentence=sentence), event=EventKind.HELD, sentence=sentence)
 
 
 def _refusal_before(change: Change, seen: Seen, terms: Terms, now: datetime) -> Refusal | None:

@@ -472,6 +472,22 @@ class TestNothingIsTouched:
         assert (world.rollout().state, world.rollout().outcome) == (RolloutState.ABANDONED, Outcome.EXPIRED)
         assert "paused by ann" in world.rollout().sentence
 
+    def test_what_a_change_waits_for_is_told_once_and_not_for_a_moment(self) -> None:
+        world = World()
+        world.begin(3)
+        world.gate.reason = "g is saturated: requests queued in 23% of the last 10m"
+        assert not world.run(25)
+        assert EventKind.HELD not in world.kinds()
+        assert not world.run(120)
+        assert world.kinds().count(EventKind.HELD) == 1
+        assert world.change().sentence == "s1 waits: g is saturated: requests queued in 23% of the last 10m"
+        world.gate.reason = "g is saturated: requests queued in 24% of the last 10m"
+        assert not world.run(120)
+        assert world.kinds().count(EventKind.HELD) == 1
+        world.gate.reason = None
+        assert world.run()
+        assert world.rollout().state is RolloutState.PROMOTED
+
     def test_a_gate_that_closes_while_draining_puts_the_server_back(self) -> None:
         world = World()
         world.begin(3)
