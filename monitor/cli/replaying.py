@@ -61,7 +61,8 @@ class _Told:
 
     group: str
     found: tuple[Replayed, ...]
-    exact_since: datetime | None
+    sums_until: datetime | None
+    begins: datetime | None
 
 
 def rules_replay(
@@ -93,18 +94,20 @@ def rules_replay(
     start = until - timedelta(seconds=span)
     tasks = [_Task(database, running, one, settings, names, start, until, seconds) for one in groups]
     told = list(_work(tasks, jobs or _jobs(servers)))
-    exact = seconds < COARSE_SECONDS
-    behind = [one.exact_since for one in told if one.exact_since is not None and one.exact_since > tasks[0].since]
+    sums = [one.sums_until for one in told if one.sums_until is not None and one.sums_until > start]
+    begins = min((one.begins for one in told if one.begins is not None), default=None)
     blind = {name: facts for made in rule_sets for name, facts in not_judged(made).items()}
     if as_json:
         print_json({
             "since": tasks[0].since.isoformat(), "until": until.isoformat(), "step_seconds": seconds,
-            "approximate": not exact or bool(behind), "exact_since": max(behind).isoformat() if behind else None,
+            "approximate": bool(sums), "sums_until": max(sums).isoformat() if sums else None,
+            "history_begins": begins.isoformat() if begins else None,
             "not_judged": {name: list(facts) for name, facts in blind.items()},
             "events": [_view(one.group, found) for one in told for found in one.found],
         })  # fmt: skip
         return
-    _print(told, tasks[0], exact=exact, behind=behind)
+    _print_head(tasks[0], max(sums, default=None), begins)
+    _print_events(told)
     for name, facts in blind.items():
         console.print(f"not judged: {name} rests on {', '.join(facts)}, which is not stored", style="dim", markup=False)
 
@@ -163,7 +166,7 @@ def _replay(task: _Task) -> _Told:
         past, made, task.until, step_seconds=task.step_seconds, baseline_seconds=max(baseline, task.step_seconds),
         rejections=rejections, restart_seconds=restart,
     )
-    return _Told(task.group.name, tuple(found), past.exact_since)
+    return _Told(task.group.name, tuple(found), past.sums_until, past.begins)
 
 
 def _view(group: str, one: Replayed) -> dict[str, Any]:
@@ -204,12 +207,21 @@ _KINDS = {
 }
 
 
-def _print(told: Sequence[_Told], task: _Task, *, exact: bool, behind: Sequence[datetime]) -> None:
-    how = "from pages as scraped" if exact else "approximate: from sums over 5 minutes"
-    if exact and behind:
-        how = f"approximate before {max(behind):%Y-%m-%d %H:%M} UTC, where only sums are kept"
+def _print_head(task: _Task, sums_until: datetime | None, begins: datetime | None) -> None:
+    how = "from pages as scraped"
+    if task.step_seconds >= COARSE_SECONDS:
+        how = "approximate: from sums over 5 minutes"
+    elif sums_until is not None:
+        how = f"approximate before {sums_until:%Y-%m-%d %H:%M} UTC, where only sums over 5 minutes are kept"
     console.print(f"{task.since:%Y-%m-%d %H:%M} to {task.until:%Y-%m-%d %H:%M} UTC, evaluated every"
                   f" {format_duration(task.step_seconds)}; {how}", markup=False)
+    if begins is None:
+        console.print("There is no history in this span.", style="yellow")
+    elif begins > task.since + timedelta(seconds=2 * COARSE_SECONDS):
+        console.print(f"History begins {begins:%Y-%m-%d %H:%M} UTC.", style="yellow", markup=False)
+
+
+def _print_events(told: Sequence[_Told]) -> None:
     rows = [
         [f"{one.event.at:%m-%d %H:%M}", group.group, _KINDS[one.event.kind], one.event.rule, one.event.scope,
          _words(one)]

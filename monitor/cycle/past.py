@@ -69,8 +69,13 @@ class Past:
     servers: Sequence[Server]
     tracks: Mapping[ServerName, Track]
     since: datetime
-    #: From when on history is known as scraped; before, in sums over five minutes. None: nowhere.
-    exact_since: datetime | None = None
+    #: Until when history is known in sums over five minutes alone; None where none of it is.
+    sums_until: datetime | None = None
+
+    @property
+    def begins(self) -> datetime | None:
+        """End of the oldest interval; None without any."""
+        return min((track.ends[0] for track in self.tracks.values() if track.ends), default=None)
 
     @property
     def scopes(self) -> list[Scope]:
@@ -94,20 +99,20 @@ def read_past(
     """The past of one group, with a day before it for windows and for the load that the tuner weighs."""
     members = [server for server in servers if server.name in group.servers]
     begin = since - timedelta(seconds=max(longest_window + _LOOK_BACK, 86_400.0))
-    tracks, exact = {}, None
+    tracks, sums_until = {}, None
     for server in members:
         name = server.name
         lives = {life.id: life for life in unit.lives.of(name, begin - timedelta(days=1), until)}
         found = unit.intervals.between([name], begin, until) if step_seconds < COARSE_SECONDS else []
-        reached = found[0].start if found else until
-        if step_seconds < COARSE_SECONDS:
-            exact = reached if exact is None else max(exact, reached)
         # What was pruned is known in sums alone.
-        found = [*unit.intervals.between_coarse([name], begin, reached, STEPS[0]), *found]
+        older = unit.intervals.between_coarse([name], begin, found[0].start if found else until, STEPS[0])
+        if older:
+            sums_until = max(older[-1].end, sums_until or older[-1].end)
+        found = [*older, *found]
         pairs = [(lives[one.life], one) for one in found if one.life in lives]
         checks = unit.checks.between([name], begin, until)
         tracks[name] = Track(pairs, [interval.end for _, interval in pairs], checks)
-    return Past(group, members, tracks, since, exact)
+    return Past(group, members, tracks, since, sums_until)
 
 
 @dataclass(slots=True)
