@@ -25,6 +25,7 @@ from monitor.model.reading import Reading, Verdict
 from monitor.model.record import AuditEntry, Pause, group_scope
 from monitor.model.rollout import Change, ChangeId, ChangeState, Rollout, RolloutId
 from monitor.model.server import Group, GroupName, Server, ServerName
+from monitor.shipped import rules_folder
 from monitor.store import open_store
 
 PAGE = (generate.DOCS / "cli.md").read_text()
@@ -173,7 +174,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     group = Group(name=GROUP, servers=(SERVER,))
     write_running(place, Running(
         pid=1, version="0.1.0", started_at=now, host="vm", listen="127.0.0.1:9747", simulated=False,
-        servers=(server,), groups=(group,),
+        servers=(server,), groups=(group,), slo_files=(str(rules_folder() / "slo.yaml"),),
     ))
     more = replace(MTP, num_speculative_tokens=3)
     labels = {"alertname": "Saturated", "severity": "info", "server": SERVER}
@@ -237,6 +238,10 @@ class TestLooking:
         real = answer("--data-dir", str(folder), "plan", "chat", "--json")
         assert list(differences({**documented("why")["decision"], "plan": None}, real)) == []
 
+    def test_slo(self, folder: Path) -> None:
+        real = answer("--data-dir", str(folder), "slo", "--json")
+        assert real["slos"] and list(differences(documented("slo"), real)) == []
+
     def test_history(self, folder: Path) -> None:
         real = answer("--data-dir", str(folder), "history", SERVER, "--json")
         assert list(differences(documented("history"), real)) == []
@@ -256,6 +261,22 @@ class TestTheRest:
         _, text = run("check", str(tmp_path / "acceptd.yaml"), "--json")
         real = json.loads(text)
         assert [*real, *real["problems"][0]] == self.keys("check")
+
+    def test_rules(self, tmp_path: Path) -> None:
+        (tmp_path / "ours.yaml").write_text("groups: [{name: g, rules: [{alert: A}]}]\n")
+        real = json.loads(run("rules", "check", str(tmp_path / "ours.yaml"), "--json")[1])
+        assert {*real, *real["files"][0], *real["problems"][0]} == set(self.keys("rules check"))
+        tests = answer("rules", "test", str(rules_folder() / "goodput.test.yaml"), "--json")
+        assert {*tests, *tests["files"][0], *real["problems"][0]} == set(self.keys("rules test"))
+
+    def test_rules_in_force_and_replay(self, folder: Path) -> None:
+        shown = answer("--data-dir", str(folder), "rules", "show", "--json")
+        assert {*shown, *shown["slos"][0]} == set(self.keys("rules show"))
+        replayed = answer("--data-dir", str(folder), "rules", "replay", "--since", "10m", "--json")
+        assert list(replayed) == self.keys("rules replay")
+
+    def test_ack(self, folder: Path) -> None:
+        assert run("--data-dir", str(folder), "ack", "Saturated", "--json") == (3, "[]\n")
 
     def test_pause_resume_silence(self, folder: Path) -> None:
         data = ("--data-dir", str(folder))
