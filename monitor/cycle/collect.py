@@ -20,6 +20,7 @@ from monitor.dialects import ServerReader
 from monitor.errors import ScrapeError, StoreError
 from monitor.intervals.server import advance
 from monitor.intervals.track import Context, EventKind, Step, Track
+from monitor.model.counts import Counts
 from monitor.model.interval import Interval
 from monitor.model.life import LastReading, Life, StartEvidence
 from monitor.model.reading import Reading, Verdict
@@ -29,6 +30,7 @@ from monitor.store import Store
 
 log = logging.getLogger(__name__)
 
+NO_COUNTS = Counts()
 #: What llama-server prints of its start; no unix time, whatever it is called.
 START_HEADER = "Process-Start-Time-Unix"
 #: Evidence of a new life that the finder of settings cannot see in the page's start times.
@@ -131,7 +133,7 @@ class Collector:
         if readable:
             state.last_ok = refined.scraped_at
         try:
-            self._keep(name, step, LastReading(refined, state.last_ok))
+            self._keep(name, step, LastReading(_without_counts(refined), state.last_ok))
         except StoreError as error:
             # The track stays as stored: the next page's interval then covers this one too, and nothing is lost.
             log.error("page not stored server=%s: %s", name, error)
@@ -228,3 +230,9 @@ class Collector:
             shown = ", ".join(sorted(new)[:_SHOWN_NAMES]) + (", ..." if len(new) > _SHOWN_NAMES else "")
             log.warning("series that acceptd does not know server=%s count=%d: %s", name, len(new), shown)
             self._counters.unknown_series(name, len(new))
+
+
+def _without_counts(reading: Reading) -> Reading:
+    """The reading as it is kept: its counts are in the heads already."""
+    engines = tuple(replace(engine, counts=NO_COUNTS, v0=None) for engine in reading.engines)
+    return replace(reading, engines=engines)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 from monitor.dialects import llamacpp, sglang, vllm_names
 from monitor.dialects.names import Meaning, Names, Spelling, spell, version_key
@@ -70,22 +71,25 @@ def is_router_name(spelling: Spelling) -> bool:
     return spelling.bare in ROUTER_NAMES or spelling.bare.startswith("router")
 
 
-def generation_of(names: Iterable[str], has_engine_label: bool, version: str | None = None) -> str:
-    """`V0` or `V1` for a vLLM page with these names.
+def generation_of(names: Iterable[str], has_engine_label: bool) -> str | None:
+    """`V0` or `V1` for a vLLM page with these names; None where the page does not tell (few series, no label).
 
-    An `engine` label is V1's from 0.8.3; before that `_created` samples are, which V0 suppresses. Where the page does
-    not tell (few series, no label) the version does: below 0.8.0 V0 is the default, from 0.10.0 there is only V1.
+    An `engine` label is V1's from 0.8.3; before that `_created` samples are, which V0 suppresses.
     """
     bare = {spelling.bare for name in names if (spelling := spell(name)) is not None}
     families = {name.removesuffix("_total") for name in bare}
     if has_engine_label or families & _V1_ONLY or any(name.endswith("_created") for name in bare):
         return "V1"
-    if families & _V0_ONLY:
-        return "V0"
-    key = version_key(version or "")
-    return "V1" if key >= (0, 10) else "V0"
+    return "V0" if families & _V0_ONLY else None
 
 
+@lru_cache(maxsize=1000)
+def generation_by(version: str | None) -> str:
+    """`V0` or `V1` by the version alone: from 0.10.0 there is only V1, and before V0 is the likelier."""
+    return "V1" if version_key(version or "") >= (0, 10) else "V0"
+
+
+@lru_cache(maxsize=1000)
 def disagreement(dialect: str, version: str | None) -> str | None:
     """A sentence where `/version` rules out what the page looks like; None where they agree or nothing is known."""
     key = version_key(version or "")
@@ -98,6 +102,7 @@ def disagreement(dialect: str, version: str | None) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1000)
 def is_blind(dialect: str, version: str | None) -> bool:
     """Whether that vLLM release prints nothing of speculation, on or off."""
     generation = {"vllm_v0": "V0", "vllm_v1": "V1"}.get(dialect)

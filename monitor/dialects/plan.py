@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from monitor.dialects.bind import EngineCells, bind_engines
 from monitor.dialects.cells import Cell, bind_sum
-from monitor.dialects.detect import engine_of, generation_of, is_router_name, meaning_of, unknown_names
+from monitor.dialects.detect import (
+    engine_of,
+    generation_by,
+    generation_of,
+    is_router_name,
+    meaning_of,
+    unknown_names,
+)
 from monitor.dialects.names import Kind, Meaning, Role, spell
 from monitor.exposition import Layout
 from monitor.model.server import Engine
@@ -42,10 +49,12 @@ class Plan:
     #: Lines of every series that is read, and of the counters among them.
     lines: tuple[int, ...]
     counter_lines: tuple[int, ...]
+    #: `V0` or `V1` as the page shows it; None where only the version tells, and for other engines.
+    shown_generation: str | None
 
     def generation(self, version: str | None) -> str:
         """`V0` or `V1` for a vLLM page."""
-        return generation_of((*self.layout.names, *self.layout.types), self.has_engine_label, version)
+        return self.shown_generation or generation_by(version)
 
 
 class Plans:
@@ -73,10 +82,11 @@ def make_plan(layout: Layout) -> Plan:
     spellings = [spelling for name in layout.names if (spelling := spell(name)) is not None]
     families = [spelling for name in layout.types if (spelling := spell(name)) is not None]
     engines = bind_engines(layout, lambda name: _meaning_in(engine, name))
+    has_engine_label = any(cells.has_engine_label for cells in engines)
     return Plan(
         layout=layout,
         engine=engine,
-        has_engine_label=any(cells.has_engine_label for cells in engines),
+        has_engine_label=has_engine_label,
         engines=engines,
         http=_bind_http(layout),
         process_start=_only_line(layout, "process_start_time_seconds"),
@@ -87,6 +97,7 @@ def make_plan(layout: Layout) -> Plan:
         unknown=unknown_names((*layout.types, *layout.names)),
         lines=tuple(series.line for series in layout.series),
         counter_lines=tuple(series.line for series in layout.series if _is_counter(series.name)),
+        shown_generation=generation_of((*layout.names, *layout.types), has_engine_label),
     )
 
 

@@ -124,7 +124,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class LastReading:
-    """The newest reading of a server and when the server last answered at all."""
+    """The newest reading of a server and when the server last answered at all.
+
+    As stored its engines have no counts: those are in the heads.
+    """
 
     reading: Reading
     last_ok: datetime | None

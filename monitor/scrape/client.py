@@ -109,7 +109,7 @@ class ServerClient:
         with self._lock, self._watchdog.limit(seconds) as exchange:
             try:
                 answer = self._once(request(url), seconds, exchange)
-                if answer.status in _REDIRECTS:
+                if answer.status in _REDIRECTS and "Location" in answer.headers:
                     answer = self._once(request(_redirect(answer)), seconds, exchange)
                     if answer.status in _REDIRECTS:
                         raise ScrapeError(f"{redact_text(url)}: redirects twice, which is not followed")

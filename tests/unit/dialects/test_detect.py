@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.dialects.detect import disagreement, engine_of, generation_of, is_blind, is_wanted, unknown_names
+from monitor.dialects.detect import (
+    disagreement,
+    engine_of,
+    generation_by,
+    generation_of,
+    is_blind,
+    is_wanted,
+    unknown_names,
+)
 from monitor.model.server import Engine
 
 
@@ -23,7 +31,7 @@ from monitor.model.server import Engine
     ],
 )
 def test_generations(names: set[str], label: bool, version: str | None, generation: str) -> None:
-    assert generation_of(names, label, version) == generation
+    assert (generation_of(names, label) or generation_by(version)) == generation
 
 
 def test_the_engine_with_most_names() -> None:
