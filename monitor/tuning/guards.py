@@ -25,6 +25,10 @@ class Guards:
     min_preemptions_per_minute: float = 1.0
     #: Worsening of p95 latency against before (controls' own change removed) that is harm whatever the SLO.
     latency_factor: float = 2.0
+    #: Least worsening that is harm by that factor (seconds): edges of vLLM's buckets double from 0.02 to 0.04 s, so below
+    #: it a p95 twice as high may be one request more in the next bucket, and nobody feels it. Goodput is judged anyway.
+    ttft_harm_seconds: float = 0.05
+    tpot_harm_seconds: float = 0.01
     min_observations: float = 20.0
     ttft_seconds: float | None = None
     tpot_seconds: float | None = None
@@ -97,6 +101,7 @@ def _latency(
     if limit is not None and now > limit and peer is not None and peer <= limit:
         return f"{name} p95 is {now:.3g} s, over its limit of {limit:.3g} s ({peer:.3g} s elsewhere)"
     floor = max(x for x in (usual, others, 0.0) if x is not None)
-    if floor > 0 and now > guards.latency_factor * floor:
+    least = guards.ttft_harm_seconds if name == "TTFT" else guards.tpot_harm_seconds
+    if floor > 0 and now > guards.latency_factor * floor and now - floor > least:
         return f"{name} p95 is {now:.3g} s, {now / floor:.1f} times what it was"
     return None

@@ -215,6 +215,17 @@ def test_harm_takes_a_change_back_at_once(sentence, recent, guards):
     assert tripped(before, [block(slot, **calm) for slot in range(10, 13)], [], guards) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "usual", "now"),
+    [("time_to_first_token", 0.004, 0.02), ("time_per_output_token", 0.004, 0.009)],
+)
+def test_twice_a_latency_that_nobody_feels_trips_nothing(name, usual, now):
+    # Edges of buckets double at that scale: the p95 moves from one to the next.
+    before = [block(slot, **{name: histogram(usual, 100.0)}) for slot in range(10)]
+    after = [block(slot, **{name: histogram(now, 100.0)}) for slot in range(10, 13)]
+    assert tripped(before, after, [], Guards()) is None
+
+
 def test_what_the_controls_suffer_too_is_not_the_fault_of_the_change():
     before = [block(slot, time_to_first_token=FAST) for slot in range(10)]
     after = [block(slot, time_to_first_token=SLOW, preemptions=5.0) for slot in range(10, 13)]
