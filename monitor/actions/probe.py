@@ -38,9 +38,16 @@ class LiveProbe:
     """A probe over HTTP. The generated token may take its time (first compilation): it is awaited in a thread."""
 
     def __init__(
-        self, server: ServerProbe, read_page: Callable[[], Reading], *, generate_seconds: float = 60.0
+        self,
+        server: ServerProbe,
+        read_page: Callable[[], Reading],
+        *,
+        generator: ServerProbe | None = None,
+        generate_seconds: float = 60.0,
     ) -> None:
+        """`generator` should have a connection of its own: on a shared one other questions wait for the token."""
         self._server = server
+        self._generator = generator or server
         self._read_page = read_page
         self._seconds = generate_seconds
         self._asking: threading.Thread | None = None
@@ -71,7 +78,7 @@ class LiveProbe:
         return self._answers.pop() if self._answers else Probed(False, "no token generated: the question broke off")
 
     def _ask(self) -> None:
-        self._answers = [self._server.generate(timeout_seconds=self._seconds)]
+        self._answers = [self._generator.generate(timeout_seconds=self._seconds)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ class SlowServer:
 
 def test_a_token_is_awaited_without_waiting_and_each_answer_is_given_once() -> None:
     server = SlowServer()
-    probe = LiveProbe(server, lambda: page(IDLE), generate_seconds=30.0)  # type: ignore[arg-type]
+    other = SlowServer()
+    probe = LiveProbe(other, lambda: page(IDLE), generator=server, generate_seconds=30.0)  # type: ignore[arg-type]
     assert probe.generate() is None
     assert probe.generate() is None
     assert server.asked == 1
@@ -86,6 +87,7 @@ def test_a_token_is_awaited_without_waiting_and_each_answer_is_given_once() -> N
         answered = probe.generate()
     assert answered == Probed(True, "token 1")
     assert probe.generate() == Probed(True, "token 2")
+    assert other.asked == 0
     assert probe.health().ok
     assert probe.models() == ("m",)
     assert probe.page().engines
