@@ -63,10 +63,12 @@ def start_over(*paths: Path) -> None:
 def build_lock(folder: Path) -> Iterator[None]:
     """Hold the folder's build lock, waiting for another build of it and saying so.
 
-    The kernel drops the lock with the process, so a killed build blocks nobody.
+    The kernel drops the lock with the last process that has the file open. The steps inherit it: when a build is killed
+    and its step lives on, the next build waits for that step instead of clearing the folder under it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -113,6 +115,7 @@ def run_step(title: str, argv: Sequence[str], log: Path, env: Mapping[str, str] 
         process = subprocess.Popen(
             ["nice", "-n", "5", *argv], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
             env={**os.environ, **(env or {})},
+            close_fds=False,  # only the build's lock is inheritable
         )
         done = threading.Event()
         watcher = threading.Thread(target=_show_heartbeat, args=(log, offset, began, done), daemon=True)

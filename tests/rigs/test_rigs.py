@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.cache import RigError, cache_root, is_current, run_step, start_over, write_stamp
+from tests.rigs.cache import RigError, build_lock, cache_root, is_current, run_step, start_over, write_stamp
 from tests.rigs.load import Load
 from tests.rigs.processes import free_port, kill_session, read_process, session_processes
 from tests.rigs.running import running
@@ -62,6 +62,33 @@ def test_a_failed_step_shows_the_end_of_its_log(tmp_path: Path) -> None:
     script = "print('no such wheel'); raise SystemExit(3)"
     with pytest.raises(RigError, match=r"(?s)install it: exit code 3.*no such wheel"):
         run_step("install it", [sys.executable, "-c", script], tmp_path / "build.log")
+
+
+def test_a_step_that_outlives_its_killed_build_keeps_the_lock(tmp_path: Path) -> None:
+    step = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    build = (
+        "import sys; from pathlib import Path; from tests.rigs.cache import build_lock, run_step\n"
+        f"with build_lock(Path({str(tmp_path)!r})):\n"
+        f"    run_step('nap', [sys.executable, '-c', {step!r}], Path({str(tmp_path / 'log')!r}))\n"
+    )
+    killed = subprocess.Popen(
+        [sys.executable, "-c", build], start_new_session=True, cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL
+    )
+    try:
+        log = tmp_path / "log"
+        deadline = time.monotonic() + 30
+        while not (log.exists() and log.read_text().strip().rpartition("\n")[2].isdigit()):
+            assert time.monotonic() < deadline and killed.poll() is None
+            time.sleep(0.02)
+        killed.kill()
+        killed.wait()
+        with (tmp_path / ".lock").open() as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        kill_session(killed.pid)
+        killed.wait()
+    with build_lock(tmp_path):
+        pass
 
 
 def test_requirements_leave_out_extras_and_what_the_cpu_lacks(tmp_path: Path) -> None:
@@ -204,13 +231,14 @@ def test_our_own_session_is_never_killed() -> None:
 
 
 def test_a_process_is_read_from_proc_and_is_none_when_gone() -> None:
-    child = subprocess.Popen(["sleep", "600"])
-    try:
+    script = "print('up', flush=True); import time; time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
         seen = read_process(child.pid)
-        assert seen is not None and (seen.name, seen.title, seen.parent) == ("sleep", "sleep 600", os.getpid())
-    finally:
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        assert seen is not None and seen.parent == os.getpid() and seen.session == os.getsid(0) and seen.is_alive
+        assert seen.title == f"{sys.executable} -c {script}"
+        child.kill()
     assert read_process(child.pid) is None
 
 

@@ -150,6 +150,9 @@ def main() -> int:
     except RigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted: the next run starts what was not finished again", file=sys.stderr)
+        return 130
     say(f"llama-server rig ready after {time.monotonic() - began:.0f} s: {rig_folder()}")
     return 0
 
