@@ -2,8 +2,8 @@
 
     python -m tests.bench.page_server PORT
 
-Any path is a server of its own: its pages go on from where the last one stopped. `/counts` says how many pages each client
-(by the first word of its User-Agent) has been sent.
+Any path is a server of its own: its pages go on from where the last one stopped. `/counts` says how many pages each
+client (by the first word of its User-Agent) has been sent.
 """
 
 from __future__ import annotations
@@ -31,13 +31,10 @@ class Pages:
         after = (_GOLDEN / f"{_PAIR}.t1.prom").read_text().splitlines()
         assert len(before) == len(after)
         self._lines = [(one, *_growth(one, other)) for one, other in zip(before, after, strict=True)]
-        self.changing = sum(step != 0 for _, _, _, step in self._lines)
+        self.page = lru_cache(maxsize=64)(self._page)
 
-    @lru_cache(maxsize=64)
-    def page(self, number: int) -> bytes:
-        lines = [
-            f"{head}{start + number * step!r}" if step else line for line, head, start, step in self._lines
-        ]
+    def _page(self, number: int) -> bytes:
+        lines = [f"{head}{start + number * step!r}" if step else line for line, head, start, step in self._lines]
         return ("\n".join(lines) + "\n").encode()
 
 

@@ -2,10 +2,10 @@
 
     python -m tests.bench.scrape [--servers 40] [--seconds 15] [--rounds 2] [--profile]
 
-acceptd fetches, reads, takes the difference and stores it in SQLite, as its daemon does. Prometheus (the Debian package,
-2.42) fetches, reads and stores. Both are asked to look at every server once a second, one after the other, and their CPU
-time (user and system, all threads) is divided by the pages that the server sent them. Single numbers depend on the machine
-and on what else it does; the ratio is the result. The bar is 3, the aim 2.
+acceptd fetches, reads, takes the difference and stores it in SQLite, as its daemon does. Prometheus (the Debian
+package, 2.42) fetches, reads and stores. Both are asked to look at every server once a second, one after the other, and
+their CPU time (user and system, all threads) is divided by the pages that the server sent them. Single numbers depend
+on the machine and on what else it does; the ratio is the result. The bar is 3, the aim 2.
 """
 
 from __future__ import annotations
