@@ -25,8 +25,8 @@ class Guards:
     min_preemptions_per_minute: float = 1.0
     #: Worsening of p95 latency against before (controls' own change removed) that is harm whatever the SLO.
     latency_factor: float = 2.0
-    #: Least worsening that is harm by that factor (seconds): edges of vLLM's buckets double from 0.02 to 0.04 s, so below
-    #: it a p95 twice as high may be one request more in the next bucket, and nobody feels it. Goodput is judged anyway.
+    #: Least worsening that is harm by that factor (seconds): edges of vLLM's buckets double from 0.02 to 0.04 s, so
+    #: that a p95 twice as high may be one request more in the next. Goodput is judged anyway.
     ttft_harm_seconds: float = 0.05
     tpot_harm_seconds: float = 0.01
     min_observations: float = 20.0
