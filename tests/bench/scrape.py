@@ -1,6 +1,6 @@
 """CPU seconds of one scrape, acceptd beside Prometheus: the same pages from the same server in the same run.
 
-    python -m tests.bench.scrape [--servers 40] [--seconds 15] [--rounds 2] [--profile]
+    python -m tests.bench.scrape [--servers 80] [--seconds 10] [--rounds 2] [--profile]
 
 acceptd fetches, reads, takes the difference and stores it in SQLite, as its daemon does. Prometheus (the Debian
 package, 2.42) fetches, reads and stores. Both are asked to look at every server once a second, one after the other, and
@@ -210,8 +210,8 @@ class Profiler:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--servers", type=int, default=40)
-    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--servers", type=int, default=80)
+    parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--profile", action="store_true", help="acceptd alone, with where its time goes")
     options = parser.parse_args(arguments)
