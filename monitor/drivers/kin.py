@@ -67,6 +67,9 @@ class Family:
 
     def look(self, stored: StartRecord | None) -> Kin:
         """The record with what has become known since, and every living process that belongs to the server."""
+        for child in tuple(CHILDREN.values()):
+            # Whoever ended is let go, also where the record of it is lost.
+            child.poll()
         record = self._with_exit_code(stored) if stored is not None else None
         processes = [p for p in self._proc.processes() if p.is_alive]
         marked = {p: token for p in processes if (token := self._marker_of(p)) is not None}
