@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from monitor.model.life import Setting
+from monitor.model.life import DIFFUSION, Setting
 from monitor.model.reading import Flag
 from monitor.model.record import Rejection
 from monitor.model.server import ActionLimits
@@ -36,6 +36,8 @@ def facts(
     found = set()
     if adapts:
         found.add(Fact.ADAPTS_ITSELF)
+    if setting.method == DIFFUSION:
+        found.add(Fact.DIFFUSION)
     if setting.schedule:
         found.add(Fact.SCHEDULE)
     if probe_failed:

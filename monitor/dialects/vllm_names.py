@@ -69,6 +69,8 @@ V1: tuple[Known, ...] = (
     Known("request_success", C, "finished", "0.7.2", None, "V1"),
     Known("admission_rejections", C, "rejections", "0.32.0", None, "V1"),
     Known("engine_sleep_state", G, "sleep_state", "0.11.1", None, "V1"),
+    # Diffusion language models, which print no speculation series (their steps denoise, nothing is drafted).
+    Known("diffusion_num_denoising_steps", C, "denoising_steps", "0.24.0", None, "V1"),
 )
 
 #: Printed by some releases and of no use to acceptd: known, so that they are not reported as new. Their versions were
@@ -80,7 +82,7 @@ NOT_READ: tuple[Known, ...] = tuple(
             "prompt_tokens_by_source prompt_tokens_cached_by_source prompt_tokens_recomputed prefix_cache_queries "
             "prefix_cache_hits gpu_prefix_cache_queries gpu_prefix_cache_hits external_prefix_cache_queries "
             "external_prefix_cache_hits mm_cache_queries mm_cache_hits corrupted_requests "
-            "diffusion_num_denoising_steps diffusion_num_canvas_positions diffusion_num_committed_tokens "
+            "diffusion_num_canvas_positions diffusion_num_committed_tokens "
             "estimated_flops_per_gpu estimated_read_bytes_per_gpu estimated_write_bytes_per_gpu"
         ),
         G: "cache_config_info cache_config lora_requests_info num_requests_waiting_by_reason",

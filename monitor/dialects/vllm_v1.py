@@ -35,6 +35,7 @@ def read_engine(cells: EngineCells, values: Values, http: Mapping[str, Cell]) ->
         gauges=read_gauges(cells, values, sleeping=_is_sleeping(cells, values)),
         num_speculative_tokens=highest_position(cells),
         created=read_created(cells, values),
+        is_diffusion="denoising_steps" in cells.numbers,
     )
 
 
@@ -82,6 +83,8 @@ def judge(engines: Sequence[EngineReading], declared: bool) -> tuple[Verdict, st
     if not speculating:
         if declared:
             return Verdict.NO_DRAFTS_YET, "speculation series are declared but have no sample yet"
+        if any(engine.is_diffusion for engine in engines):
+            return Verdict.NOT_SPEC_DECODE, "a diffusion language model: its steps denoise, nothing is drafted"
         return Verdict.NOT_SPEC_DECODE, "engine metrics without any speculation series"
     drafted = [drafted_so_far(engine) for engine in speculating]
     if any(count is None or count > 0 for count in drafted):

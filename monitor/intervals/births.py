@@ -9,11 +9,12 @@ from monitor.dialects import llamacpp, sglang, vllm_v1
 from monitor.dialects.detect import is_blind
 from monitor.intervals.sayings import Weighed, weigh
 from monitor.intervals.track import Context, Event, EventKind, Seen
-from monitor.model.life import Life, LifeId, Said, Setting, SettingSource, StartEvidence
+from monitor.model.life import DIFFUSION, Life, LifeId, Said, Setting, SettingSource, StartEvidence
 from monitor.model.reading import Reading, Verdict
 from monitor.model.server import ServerName
 
 _NUMBER = "num_speculative_tokens"
+_DIFFUSION = Said(source=SettingSource.PAGE, setting=Setting(method=DIFFUSION))
 
 
 def page_tokens(reading: Reading, seen: Seen, version: str | None) -> int | None:
@@ -25,7 +26,7 @@ def page_tokens(reading: Reading, seen: Seen, version: str | None) -> int | None
     """
     if seen.engine.num_speculative_tokens is not None:
         return seen.engine.num_speculative_tokens
-    if reading.verdict is not Verdict.NOT_SPEC_DECODE:
+    if reading.verdict is not Verdict.NOT_SPEC_DECODE or seen.engine.is_diffusion:
         return None
     if reading.dialect == vllm_v1.DIALECT:
         tells = len(reading.engines) == 1 and seen.starts.is_known() and not is_blind(reading.dialect, version)
@@ -36,7 +37,9 @@ def page_tokens(reading: Reading, seen: Seen, version: str | None) -> int | None
 def known_setting(tokens: int | None, seen: Seen, context: Context) -> Weighed:
     """The setting by the page (`tokens`, None where it does not say) and by all other sources."""
     said = context.said
-    if tokens is not None:
+    if seen.engine.is_diffusion:
+        said = (_DIFFUSION, *said)
+    elif tokens is not None:
         said = (Said(source=SettingSource.PAGE, setting=Setting(num_speculative_tokens=tokens)), *said)
     return weigh(said, has_drafted=_has_drafted(seen))
 

@@ -14,6 +14,9 @@ from monitor.model.server import ServerName
 
 LifeId = NewType("LifeId", str)
 
+#: The method of diffusion language models, whose steps denoise: there is nothing to tune.
+DIFFUSION = "diffusion"
+
 
 class SettingSource(StrEnum):
     """How a part of a setting is known, most trusted first."""
@@ -51,6 +54,8 @@ class Setting:
         """The setting in words for people, e.g. `ngram, 3 tokens`."""
         if self.is_off:
             return "speculation off"
+        if self.method == DIFFUSION:
+            return "a diffusion model: nothing is drafted"
         tokens = self.num_speculative_tokens
         count = "unknown number of tokens" if tokens is None else f"{tokens} token{'s' if tokens != 1 else ''}"
         return f"{self.method or 'method unknown'}, {count}" + (" (schedule)" if self.schedule else "")

@@ -61,6 +61,8 @@ class EngineReading:
     num_speculative_tokens: int | None = None
     #: Unix seconds at which this engine's counters were born (`_created`); start evidence only.
     created: float | None = None
+    #: Whether it is a diffusion language model (vLLM 0.24.0 and newer), which neither speculates nor could.
+    is_diffusion: bool = False
     #: What a V0 engine prints of speculation, as printed; None on every other engine.
     v0: V0Sums | None = None
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from monitor.cycle.experience import ENOUGH_DRAFTS, evidence, facts, rejected, tune_input
-from monitor.model.life import Setting
+from monitor.model.life import DIFFUSION, Setting
 from monitor.model.reading import Flag
 from monitor.model.record import Rejection
 from monitor.model.server import ActionLimits, GroupName
@@ -87,6 +87,9 @@ class TestFacts:
         assert facts(window(), scheduled, (), probe_failed=False, fell=False) == {Fact.SCHEDULE}
         assert facts(window(), EAGLE, (), probe_failed=True, fell=False) == {Fact.STUCK}
         assert facts(window(), EAGLE, (), probe_failed=False, fell=True) == {Fact.FELL_SUDDENLY}
+        assert facts(window(), EAGLE, (), probe_failed=False, fell=False, adapts=True) == {Fact.ADAPTS_ITSELF}
+        diffusion = Setting(method=DIFFUSION)
+        assert facts(window(), diffusion, (), probe_failed=False, fell=False) == {Fact.DIFFUSION}
 
     @pytest.mark.parametrize("flag", list(Flag))
     def test_only_contradicting_counters_are_unreliable(self, flag: Flag) -> None:

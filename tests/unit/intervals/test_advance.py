@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from monitor.dialects import Dialects
 from monitor.intervals.server import advance, settle
 from monitor.intervals.track import Context, EventKind, Step, Track, resume
 from monitor.model.interval import Interval
-from monitor.model.life import Said, Setting, SettingSource, StartEvidence
+from monitor.model.life import DIFFUSION, Said, Setting, SettingSource, StartEvidence
 from monitor.model.reading import Flag, Reading, State, Verdict
+from tests.fakes.pages import V1, v1_page
 from tests.fakes.readings import SERVER, Counted, engine_reading, moment, reading
 
 BOOT = "boot-1"
@@ -457,3 +459,18 @@ def test_a_number_that_moves_on_sglangs_page_tells_its_adaptive_mode() -> None:
     assert life.setting == Setting(method="eagle", num_speculative_tokens=3)
     assert life.setting_notes == ()
     assert not third.lives
+
+
+def test_a_diffusion_model_is_neither_off_nor_speculating() -> None:
+    labels = 'engine="0",model_name="m"'
+    body = v1_page(V1(at=None, generation=5000, model="m")) + (
+        f"# TYPE vllm:diffusion_num_denoising_steps_total counter\n"
+        f"vllm:diffusion_num_denoising_steps_total{{{labels}}} 900.0\n"
+    ).encode()
+    seen = Dialects().reader(SERVER).read(body, scraped_at=moment(0), monotonic=0.0)
+    assert (seen.verdict, seen.reason) == (
+        Verdict.NOT_SPEC_DECODE, "a diffusion language model: its steps denoise, nothing is drafted",
+    )  # fmt: skip
+    [life] = follow(seen)[0].lives
+    assert life.setting == Setting(method=DIFFUSION)
+    assert not life.setting.is_off
