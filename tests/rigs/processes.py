@@ -11,7 +11,10 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,8 +102,33 @@ def kill_session(session: int) -> None:
         time.sleep(0.05)
 
 
+@contextlib.contextmanager
+def guarded(session: int) -> Iterator[None]:
+    """Kill that session at the end, also when we are killed ourselves and no `finally` runs.
+
+    A process of its own waits for the end of a pipe that only we hold open. A rig left behind would hold a core and
+    gigabytes until somebody wonders.
+    """
+    watcher = subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).resolve()), str(session)],
+        stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert watcher.stdin is not None
+    try:
+        yield
+    finally:
+        kill_session(session)
+        watcher.stdin.close()
+        watcher.wait()
+
+
 def free_port() -> int:
     """A loopback port that was free a moment ago."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+if __name__ == "__main__":
+    sys.stdin.read()
+    kill_session(int(sys.argv[1]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pathlib import Path
 import requests
 
 from tests.rigs.cache import RigError
-from tests.rigs.processes import Process, kill_session, session_processes
+from tests.rigs.processes import Process, guarded, session_processes
 
 #: Seconds a start may take: vLLM needs 20 on a quiet machine, and 121 were seen on two cores with a load of 12.
 START_SECONDS = 300.0
@@ -57,6 +58,16 @@ class RunningServer:
 
 
 @contextlib.contextmanager
+def log_file(given: Path | None, name: str) -> Iterator[Path]:
+    """Where a server's log goes: where the caller says, else into a folder that is gone at the end."""
+    if given is not None:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="acceptd-rig-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder) / name
+
+
+@contextlib.contextmanager
 def running(
     argv: Sequence[str],
     env: Mapping[str, str],
@@ -79,12 +90,9 @@ def running(
             list(argv), env={**os.environ, **env}, cwd=log.parent,
             start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
         )
-    try:
+    with process, guarded(process.pid):
         wait_until_serving(f"http://127.0.0.1:{port}", began + start_seconds, process, log, ready)
         yield RunningServer(port, tuple(argv), log, process.pid, time.monotonic() - began, process)
-    finally:
-        kill_session(process.pid)
-        process.wait()
 
 
 def wait_until_serving(

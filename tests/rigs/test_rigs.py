@@ -225,6 +225,29 @@ def test_a_session_is_ended_with_its_stopped_and_orphaned_children() -> None:
     assert session_processes(parent.pid) == []
 
 
+def test_a_session_is_ended_even_if_its_starter_is_killed() -> None:
+    starter = (
+        "import subprocess, sys, time\n"
+        "from tests.rigs.processes import guarded\n"
+        "nap = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "child = subprocess.Popen(nap, start_new_session=True)\n"
+        "with guarded(child.pid):\n"
+        "    print(child.pid, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", starter], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    ) as killed:
+        assert killed.stdout is not None
+        session = int(killed.stdout.readline())
+        assert session_processes(session)
+        killed.kill()
+    deadline = time.monotonic() + 30
+    while session_processes(session):
+        assert time.monotonic() < deadline, "it lives on"
+        time.sleep(0.05)
+
+
 def test_our_own_session_is_never_killed() -> None:
     with pytest.raises(RigError, match="not one that a rig started"):
         kill_session(os.getsid(0))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.rigs.llamacpp.build import model_file, server_binary
 from tests.rigs.processes import free_port
-from tests.rigs.running import RunningServer, running
+from tests.rigs.running import RunningServer, log_file, running
 
 
 def draft_simple(num_speculative_tokens: int, draft: str = "draft") -> list[str]:
@@ -56,7 +55,9 @@ def running_server(
         RigError: the rig is not built, or the server does not start.
     """
     port = port or free_port()
-    log = log or Path(tempfile.mkdtemp(prefix="acceptd-rig-")) / "llama-server.log"
     argv = llamacpp_argv(port, speculation=speculation, extra=extra)
-    with running(argv, llamacpp_env(), port, log, ready=ready) as server:
+    with (
+        log_file(log, "llama-server.log") as file,
+        running(argv, llamacpp_env(), port, file, ready=ready) as server,
+    ):
         yield server

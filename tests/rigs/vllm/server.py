@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from tests.rigs.cache import RigError
 from tests.rigs.processes import Process, free_port
-from tests.rigs.running import RunningServer, running
+from tests.rigs.running import RunningServer, log_file, running
 from tests.rigs.vllm.build import is_built, model_folder, rig_python
 
 Speculation = Mapping[str, object]
@@ -109,9 +108,11 @@ def running_server(
     if not is_built():
         raise RigError("the vLLM rig is not built: python3.11 tests/rigs/vllm/build.py")
     port = port or free_port()
-    log = log or Path(tempfile.mkdtemp(prefix="acceptd-rig-")) / "vllm.log"
     argv = vllm_argv(port, speculation=speculation, model=model, extra=extra)
-    with running(argv, {**vllm_env(), **(env or {})}, port, log, ready=ready) as server:
+    with (
+        log_file(log, "vllm.log") as file,
+        running(argv, {**vllm_env(), **(env or {})}, port, file, ready=ready) as server,
+    ):
         yield server
 
 
