@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "reporting",
     "read": "reading",
     **dict.fromkeys(("tune", "launch"), "advising"),
+    "advise": "advise",
     "db": "setting_up",
 }
 

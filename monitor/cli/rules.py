@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor.advise.catalog import load_catalog
+from monitor.advise.issues import load_issues
 from monitor.cli.context import Context, file_text
 from monitor.cli.looking import Json
 from monitor.cli.output import console, print_json, table
@@ -71,6 +73,10 @@ def _check(path: Path) -> _Checked:
         keys = _keys(text, file)
         if keys is None or "slos" in keys:
             return _Checked(file, _count(len(load_slos({file: text})), "objective"))
+        if keys & {"models", "pairs", "methods"}:
+            return _Checked(file, _count(len(load_catalog(text, file).pairs), "pair"))
+        if "issues" in keys:
+            return _Checked(file, _count(len(load_issues(text, file)), "known issue"))
         if "rule_files" in keys:
             return _Checked(file, _count(len(_load_test(path)[0].tests), "test"))
         made = load_rules({file: text}, vocabulary())

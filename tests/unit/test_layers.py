@@ -18,7 +18,7 @@ RANKS: list[set[str]] = [
     {"intervals"},
     {"signals"},
     {"slo", "policy", "tuning"},
-    {"targets", "scrape", "store", "drivers", "notify", "telemetry"},
+    {"targets", "scrape", "store", "drivers", "notify", "telemetry", "advise"},
     {"actions", "report", "web", "simulator"},
     {"config"},
     {"cycle"},

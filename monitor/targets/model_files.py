@@ -1,0 +1,75 @@
+"""Models on this host: a folder, or what the Hugging Face cache holds. Reads their configuration; downloads nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Largest configuration that is read (bytes).
+_MOST = 16 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """What lies on disk of one model. `stored_bytes` is what its weights take; None where none are there."""
+
+    folder: Path
+    config: Mapping[str, object]
+    stored_bytes: float | None
+    tokenizer: Path | None
+
+
+def find_model(name: str, environ: Mapping[str, str] | None = None) -> ModelFiles | None:
+    """The files of a model by its path or its name (`org/Name`); None where this host has none.
+
+    Raises ValueError, naming the file, where its configuration cannot be read.
+    """
+    folder = Path(name)
+    if (folder / "config.json").is_file():
+        return _read(folder)
+    for cached in _snapshots(name, os.environ if environ is None else environ):
+        if (cached / "config.json").is_file():
+            return _read(cached)
+    return None
+
+
+def _snapshots(name: str, environ: Mapping[str, str]) -> list[Path]:
+    """Snapshots of a model in the cache, newest first."""
+    home = environ.get("HF_HOME")
+    base = Path(home) / "hub" if home else Path(environ.get("HOME", str(Path.home()))) / ".cache/huggingface/hub"
+    hub = Path(environ.get("HF_HUB_CACHE", str(base)))
+    # A name is "org/Name": anything else is no model of the hub, and must not lead out of the cache.
+    parts = name.split("/")
+    if len(parts) > 2 or any(part in ("", ".", "..") for part in parts):
+        return []
+    try:
+        found = list((hub / f"models--{'--'.join(parts)}" / "snapshots").iterdir())
+        return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:
+        return []
+
+
+def _read(folder: Path) -> ModelFiles:
+    path = folder / "config.json"
+    try:
+        if path.stat().st_size > _MOST:
+            raise ValueError("it is too large")
+        config = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: cannot be read as a configuration ({error})") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"{path}: found {type(config).__name__}, expected a mapping")
+    tokenizer = folder / "tokenizer.json"
+    return ModelFiles(folder, config, _stored(folder), tokenizer if tokenizer.is_file() else None)
+
+
+def _stored(folder: Path) -> float | None:
+    """Bytes of the weight files; safetensors alone where both forms lie there."""
+    for pattern in ("*.safetensors", "*.bin"):
+        sizes = [path.stat().st_size for path in folder.glob(pattern) if path.is_file()]
+        if sizes:
+            return float(sum(sizes))
+    return None
