@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from monitor import __version__, names
@@ -70,6 +72,19 @@ class Telemetry:
         self._paused = Gauge(names.PAUSED, "1 while a pause covers the scope.", ["scope"], registry=r)
         self._notices = Counter(names.NOTICES, "Attempts to deliver.", [names.RECEIVER, names.OUTCOME], registry=r)
         self._pending = Gauge(names.OUTBOX_PENDING, "Notices not yet delivered.", registry=r)
+
+    def keep_only(self, servers: Collection[str], groups: Collection[str]) -> None:
+        """Take servers and groups that are no longer configured off the page, where they would stand still for ever."""
+        by_server = (self._scrapes, self._late, self._missed, self._overlapping, self._last_success, self._intervals,
+                     self._unknown, self._up, *self._gauges.values())
+        for metrics, label, kept in (
+            (by_server, names.SERVER, servers), ((self._decisions, self._changes), names.GROUP, groups)
+        ):  # fmt: skip
+            for metric in metrics:
+                samples = [sample for family in metric.collect() for sample in family.samples]
+                # The labels of a sample stand in the order of its metric's names.
+                for values in {tuple(s.labels.values()) for s in samples if s.labels[label] not in kept}:
+                    metric.remove(*values)
 
     def page(self) -> bytes:
         """The exposition of all metrics."""

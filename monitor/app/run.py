@@ -121,6 +121,7 @@ class Process:
             log.error("new configuration does not start, going back to the old one: %s", error)
             return self._start(store, self._config, load_configured_rules(self._config))
         self._config = config
+        self._telemetry.keep_only({s.name for s in new.servers}, {group.name for group in new.groups})
         log.info("configuration reloaded")
         return new
 

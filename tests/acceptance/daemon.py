@@ -77,7 +77,7 @@ class Simulated:
         config = {"method": method, "num_speculative_tokens": tokens}
         self.command = [sys.executable, "-m", "monitor.simulator", "--host", "127.0.0.1", "--port", str(self.port)]
         self.command += ["--model", name, "--speculative-config", json.dumps(config), "--max-num-seqs", "64"]
-        self.command += ["--sim-load", load, "--sim-start-seconds", "0.5", *more]
+        self.command += ["--sim-load", load, "--sim-start-seconds", "1", *more]
         for fault in faults:
             self.command += ["--sim-fault", fault]
 
@@ -105,6 +105,11 @@ class Simulated:
             return requests.post(f"{self.url}/v1/completions", json=body, timeout=20).ok
         except requests.RequestException:
             return False
+
+    def load(self, load: str) -> None:
+        """Put it under another load."""
+        answer = requests.post(f"{self.url}/-/sim/load", json={"load": load}, timeout=5)
+        assert answer.ok, answer.text
 
     def order(self, kind: str, value: str = "") -> None:
         """Order a fault now."""
@@ -227,9 +232,13 @@ class Daemon:
         """What the daemon left for the command line."""
         return dict(json.loads((self.data_dir / "running.json").read_text()))
 
-    def get(self, path: str) -> requests.Response:
-        """One of its own endpoints."""
-        return requests.get(f"http://{self.running()['listen']}{path}", timeout=20)
+    def page(self, path: str) -> str | None:
+        """One of its own pages; None while it does not answer 200."""
+        try:
+            answer = requests.get(f"http://{self.running()['listen']}{path}", timeout=20)
+        except requests.RequestException:
+            return None
+        return answer.text if answer.ok else None
 
     def changes(self, server: Simulated) -> list[Change]:
         """Changes of a server, oldest first."""

@@ -1,0 +1,79 @@
+"""The daemon's own metrics: what leaves the page, and that each has a name of ours."""
+
+from __future__ import annotations
+
+from monitor import __version__
+from monitor.telemetry import Telemetry
+
+
+def lines(telemetry: Telemetry) -> list[str]:
+    return [line for line in telemetry.page().decode().splitlines() if not line.startswith("#")]
+
+
+def busy() -> Telemetry:
+    """Everything that can be told, of two servers and groups."""
+    told = Telemetry()
+    for server, group in (("a", "g"), ("b", "h")):
+        told.scraped(server, "ok", 0.01)
+        told.scraped(server, "scrape_error", 0.01)
+        told.server_up(server, True, 1000.0)
+        told.intervals_stored(server, 2)
+        told.scrape_late(server, 3.0)
+        told.scrape_missed(server, 2)
+        told.scrape_overlapping(server)
+        for signal in told.signal_names:
+            told.signal(signal, server, group, 0.5)
+        told.decision(group, "raise", "predicted_gain")
+        told.change_ended(group, "promoted")
+    told.cycle("ok", 0.1)
+    told.job_missed("report")
+    told.job_failed("report")
+    told.unexpected_error("scrape")
+    told.alerts_firing({"page": 1, "ticket": 0, "info": 0})
+    told.paused({"*"})
+    told.notice("slack", "sent")
+    told.outbox_pending(3)
+    return told
+
+
+def test_every_name_has_our_prefix() -> None:
+    assert all(line.startswith("acceptd_") for line in lines(busy()))
+    assert f'acceptd_build_info{{version="{__version__}"}} 1.0' in lines(busy())
+
+
+def test_a_signal_without_a_value_leaves_the_page() -> None:
+    told = Telemetry()
+    told.signal("acceptance_rate", "a", "g", 0.7)
+    assert any(line.endswith(" 0.7") for line in lines(told))
+    told.signal("acceptance_rate", "a", "g", None)
+    told.signal("acceptance_rate", "a", "g", None)
+    assert not any('server="a"' in line for line in lines(told))
+
+
+def test_a_server_that_is_down_keeps_when_it_was_last_read() -> None:
+    told = Telemetry()
+    told.server_up("a", True, 1000.0)
+    told.server_up("a", False, 2000.0)
+    assert 'acceptd_server_up{server="a"} 0.0' in lines(told)
+    assert any(line.endswith(" 1000.0") for line in lines(told))
+
+
+def test_servers_and_groups_that_are_no_longer_configured_leave_the_page_and_the_others_stay() -> None:
+    told = busy()
+    before = [line for line in lines(told) if 'server="a"' in line or 'group="g"' in line]
+    told.keep_only({"a"}, {"g"})
+    after = lines(told)
+    assert not any('server="b"' in line or 'group="h"' in line for line in after)
+    assert [line for line in after if 'server="a"' in line or 'group="g"' in line] == before
+    assert any(line.startswith("acceptd_paused") for line in after)
+    told.keep_only(set(), set())
+    told.scraped("a", "ok", 0.01)
+    assert 'acceptd_scrapes_total{server="a",verdict="ok"} 1.0' in lines(told)
+
+
+def test_a_pause_that_is_lifted_leaves_the_page() -> None:
+    told = Telemetry()
+    told.paused({"*", "group:g"})
+    assert sum(line.startswith("acceptd_paused") for line in lines(told)) == 2
+    told.paused(set())
+    assert not any(line.startswith("acceptd_paused") for line in lines(told))
