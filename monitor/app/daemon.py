@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from monitor.actions.executor import Executor
 from monitor.actions.fleet import Fleet
+from monitor.actions.keeper import Keeper
 from monitor.actions.orders import Orders
 from monitor.actions.step import Timing
 from monitor.app.evidence import gather
@@ -38,7 +39,6 @@ from monitor.cycle.gate import FleetGate
 from monitor.cycle.history import History
 from monitor.cycle.judge import StoredJudge
 from monitor.cycle.prober import Prober
-from monitor.cycle.revive import Reviver
 from monitor.cycle.settings import SettingFinder
 from monitor.cycle.slos import SloKeeper
 from monitor.cycle.tell import event_sink
@@ -133,8 +133,7 @@ class Daemon:
             store, clock, self._fleet, judge, holder=holder, gate=gate, timing=timing, on_event=sink
         )
         self._orders = Orders(store, self._fleet, holder=holder, timing=timing, on_event=sink)
-        by_server = {name: group for group in self.groups for name in group.servers}
-        self._reviver = Reviver(store, self._orders, by_server, self._fleet.managed)
+        self._keeper = Keeper(store, self._fleet, self._orders, timing=timing)
         self._fatal = fatal
         self._outbox = StoreOutbox(store, clock, self._wake_outbox)
         self._workers = [
@@ -173,8 +172,7 @@ class Daemon:
             self.web = None
         self._watchdog.stop()
         for parts in self._parts.values():
-            parts.scraping.close()
-            parts.asking.close()
+            parts.close()
 
     def _stop_slos(self) -> None:
         """End reading back, and store the checks of the last turn."""
@@ -278,7 +276,8 @@ class Daemon:
             seen = evaluator.run(self._clock.now())
             decider.run(seen)
             actor.restart_stuck(seen.alerts, seen.now)
-            self._reviver.run(seen.now)
+            self._keeper.tick(seen.now)
+            self._telemetry.paused(self._paused(seen.now))
         except MonitorError as error:
             self._telemetry.cycle("failed", self._clock.monotonic() - began)
             log.error("evaluation failed: %s", error)
@@ -337,6 +336,10 @@ class Daemon:
 
     def _group_of(self, name: ServerName) -> Group | None:
         return next((group for group in self.groups if name in group.servers), None)
+
+    def _paused(self, now: datetime) -> set[str]:
+        with self._store.read() as unit:
+            return {pause.scope for pause in unit.pauses.active(now)}
 
     def _last_ok(self, name: ServerName) -> datetime | None:
         return self._collector.last_ok(name) if self._collector is not None else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from monitor.actions.balancer import Balancer, HookBalancer, NoBalancer
+from monitor.actions.balancer import Balancer, HookBalancer, NoBalancer, PolledBalancer
 from monitor.actions.fleet import Managed
 from monitor.actions.probe import LiveProbe
 from monitor.clock import Clock
@@ -35,10 +35,20 @@ class ServerParts:
     """What belongs to one server. Scrapes have a connection of their own, so that a question never delays them."""
 
     server: Server
-    scraping: ServerClient
-    asking: ServerClient
+    #: For scrapes, for quick questions, for a generated token.
+    clients: tuple[ServerClient, ServerClient, ServerClient]
     probe: ServerProbe
     live: LiveProbe
+
+    @property
+    def scraping(self) -> ServerClient:
+        """The client of the scrape loop."""
+        return self.clients[0]
+
+    def close(self) -> None:
+        """Close every connection."""
+        for client in self.clients:
+            client.close()
 
 
 def server_parts(
@@ -64,7 +74,11 @@ def server_parts(
         )
 
     scraping = ServerClient(watchdog, known, size_limit=size_limit)
-    return ServerParts(server, scraping, asking, probe, LiveProbe(probe, read_page))
+    # A token may take a minute: on a connection of its own no other question waits for it.
+    patient = ServerClient(watchdog, known, size_limit=size_limit)
+    generator = ServerProbe(patient, server.base_url, timeout_seconds=_ASK_SECONDS)
+    live = LiveProbe(probe, read_page, generator=generator)
+    return ServerParts(server, (scraping, asking, patient), probe, live)
 
 
 class NotingDriver:
@@ -143,6 +157,8 @@ def _driver(config: Config, one: ServerConfig, name: ServerName, launcher: Launc
 def _balancer(one: ServerConfig, name: ServerName) -> Balancer:
     if one.drain is None:
         return NoBalancer()
+    if one.drain.polled:
+        return PolledBalancer()
     return HookBalancer(name, one.drain.out, one.drain.back, environ_for_servers(os.environ))
 
 

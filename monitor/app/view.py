@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from monitor.actions.records import is_in_traffic
 from monitor.clock import Clock
 from monitor.errors import StoreError
-from monitor.model.server import Group, Server
+from monitor.model.server import Group, Server, ServerName
 from monitor.report.overview import overview
 from monitor.slo.burn import SloStatus
 from monitor.store import Store
@@ -78,7 +79,7 @@ class DaemonView:
         if server not in self._servers:
             return None
         with self._store.read() as unit:
-            return not any(change.server == server and change.traffic_held for change in unit.changes.active())
+            return is_in_traffic(unit, ServerName(server), self._clock.now())
 
     def overview(self) -> dict[str, Any]:
         """How everything stands now."""

@@ -90,10 +90,17 @@ class Driver(Section):
 
 
 class DrainHooks(Section):
-    """Commands that take a server out of its balancer and back in; argument lists, never a shell."""
+    """How a server is taken out of its balancer and back in: the balancer asks acceptd, or acceptd runs commands."""
 
-    out: tuple[str, ...] = Field(min_length=1, description="Takes the server out; must exit with 0.")
-    back: tuple[str, ...] = Field(min_length=1, description="Puts the server back; must exit with 0.")
+    polled: bool = Field(False, description="The balancer polls `/-/serving/NAME` of acceptd (200 or 503).")
+    out: tuple[str, ...] = Field((), description="Command that takes the server out; an argument list, exit code 0.")
+    back: tuple[str, ...] = Field((), description="Command that puts the server back; an argument list, exit code 0.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.polled == bool(self.out or self.back) or bool(self.out) != bool(self.back):
+            raise ValueError("either `polled: true` or both commands, `out` and `back`")
+        return self
 
 
 class ServerConfig(Section):

@@ -69,7 +69,12 @@ class RealBench:
         raise AssertionError(f"still {self.driver.status()} after {seconds} s; log: {self.driver.log_tail()}")
 
     def serving(self) -> DriverStatus:
-        return self.wait(lambda s: s.state is ServerState.RUNNING and "serving" in self.driver.log_tail())
+        # The status is taken before the log is read: the port may have been bound in between.
+        return self.wait(
+            lambda s: s.state is ServerState.RUNNING
+            and s.port_owner is not PortOwner.NOBODY
+            and "serving" in self.driver.log_tail()
+        )
 
 
 @pytest.fixture
