@@ -99,7 +99,10 @@ def answer(
 
 
 def not_judged(rules: RuleSet) -> Mapping[str, tuple[str, ...]]:
-    """Rules that a replay cannot judge, with the facts that nobody stored."""
+    """Rules that a replay cannot judge, with the facts that nobody stored.
+
+    A rule that asks whether a fact is known is judged without it, as it was while nobody had asked.
+    """
     unknown = set(FACTS) - KNOWN_FACTS
-    found = {rule.name: tuple(sorted(unknown & set(rule.when.names))) for rule in rules}
+    found = {rule.name: tuple(sorted(unknown & set(rule.when.scalars) - set(rule.when.known))) for rule in rules}
     return {name: names for name, names in found.items() if names}

@@ -170,6 +170,7 @@ class TestReplay:
         said = acceptd("--data-dir", folder.path, "rules", "replay", "--since", "20m")
         assert said.code == 0
         assert "not judged: EngineStuck rests on probe_failed" in said.out
+        assert "not judged: ServerDown" not in said.out
 
     def test_several_processes_say_the_same(self, acceptd: Run, folder: Folder, ours: Path) -> None:
         running = read_running(folder.path)

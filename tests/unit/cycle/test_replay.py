@@ -231,6 +231,10 @@ groups:
         when: acceptance_rate > 0.99 && is_neural_draft == 1.0
         labels: {severity: page}
         annotations: {summary: x}
+      - alert: Down
+        when: up == 0.0 && !(known(health_ok) && health_ok == 1.0)
+        labels: {severity: page}
+        annotations: {summary: x}
 """
         assert not_judged(rules(text)) == {"Stuck": ("probe_failed",)}
 
