@@ -49,6 +49,7 @@ from monitor.intervals.track import Track, resume
 from monitor.model.life import Setting
 from monitor.model.record import Evidence
 from monitor.model.server import Group, ServerName
+from monitor.notify.deadman import DeadMansSwitch
 from monitor.notify.outbox import OutboxWorker
 from monitor.policy.telling import TellingPolicy
 from monitor.schedule import Calendar, Ticker
@@ -134,6 +135,8 @@ class Daemon:
         )
         self._orders = Orders(store, self._fleet, holder=holder, timing=timing, on_event=sink)
         self._keeper = Keeper(store, self._fleet, self._orders, timing=timing)
+        switch = secret(config.notify, "dead_mans_switch_url")
+        self._switch = DeadMansSwitch(switch, clock) if switch else None
         self._fatal = fatal
         self._outbox = StoreOutbox(store, clock, self._wake_outbox)
         self._workers = [
@@ -293,6 +296,8 @@ class Daemon:
         self._wake_outbox()
         self._telemetry.cycle("ok", self._clock.monotonic() - began)
         self._heart.beat()
+        if self._switch is not None:
+            self._switch.alive()
         self._supervisor.alive(f"{len(self.servers)} servers, {counts['page']} pages firing")
 
     def _act(self, actor: Actor) -> None:

@@ -48,7 +48,7 @@ def _write_line(line: str) -> None:
 
 def _print_advice(answer: dict[str, Any]) -> None:
     console.print(f"{answer['action']}: num_speculative_tokens {answer['num_speculative_tokens']}", style="bold")
-    console.print(f"  {answer['reason']}", markup=False)
+    console.print(f"  {answer['sentence']}", markup=False)
     if answer["gain"] is not None:
         gain = interval(answer["gain"], answer["gain_low"], answer["gain_high"])
         console.print(f"  predicted gain {gain}", markup=False)

@@ -90,7 +90,10 @@ def status(
         console.print(f"{alert['severity'].upper()} {alert['summary']} (since {ago(alert['since'], now)})", style=style,
                       markup=False)
     if not firing:
-        console.print("No alerts.", style="green")
+        if daemon["running"]:
+            console.print("No alerts.", style="green")
+        else:
+            console.print("No alerts when acceptd last ran; nobody is looking now.", style="yellow")
     for pause in view["pauses"]:
         console.print(f"Paused: {pause['scope']} by {pause['author']}: {pause['reason']}", style="yellow", markup=False)
     for group in view["groups"]:

@@ -111,7 +111,7 @@ class ServerConfig(Section):
     metrics_url: HttpUrl | None = Field(None, description="Full metrics URL; `url` + /metrics if unset.")
     group: Name | None = Field(None, description="Group it is tuned in; a group of its own if unset.")
     engine: Engine = Field(Engine.VLLM, description="Engine; the page has the last word.")
-    gpu: str | None = Field(None, description="GPU type, for comparing servers.")
+    gpu: str | None = Field(None, description="GPU type, for your own records; nothing acts on it yet.")
     labels: dict[str, str] = Field(default_factory=dict, description="Labels added to its alerts.")
     auth: Auth | None = Field(None, description="Credentials.")
     tls: Tls | None = Field(None, description="Certificate settings.")
@@ -240,7 +240,7 @@ class Notify(Section):
     """When something is said again."""
 
     repeat: PositiveDuration = Field(4 * 3600.0, description="A firing page is repeated after this long.")
-    dead_mans_switch_url: SecretStr | None = Field(None, description="URL fetched every cycle while all is well.")
+    dead_mans_switch_url: SecretStr | None = Field(None, description="URL asked once a minute while all is well.")
     dead_mans_switch_url_file: Path | None = Field(None, description="File whose first line is that URL.")
 
 

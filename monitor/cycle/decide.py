@@ -124,6 +124,8 @@ def _answer(question: Question, advice: TuneAdvice | None) -> _Answer:
     rule = question.outcomes[0].rule if question.outcomes else "none"
     if question.given is None or advice is None:
         words = "The servers of the group are not at one known setting; nothing is concluded for it."
+        if not question.lives:
+            words = "No page of this group has been read yet; nothing is concluded for it."
         return _Answer(action=Action.KEEP, tokens=None, reason=Reason.SETTING_UNKNOWN, sentence=words, rule=rule)
     if advice.reason in FAULTS:
         return _of_advice(advice, "tuner", question)

@@ -21,7 +21,7 @@ from monitor.errors import ActionError
 from monitor.model.alert import AlertState
 from monitor.model.decision import Action, Decision, DecisionId, DecisionState
 from monitor.model.life import LifeId, Setting
-from monitor.model.record import Evidence, Rejection
+from monitor.model.record import Evidence, Rejection, Restart
 from monitor.model.server import Group, Mode, ServerName
 from monitor.model.signal import SignalSet
 from monitor.notify.compose import decision_notice, refused_notice
@@ -101,7 +101,11 @@ class Decider:
             latest = unit.decisions.latest(group.name, 1)
             declined = [d for d in unit.decisions.in_state(DecisionState.REJECTED) if d.group == group.name]
             past = [*reversed(unit.decisions.since(group.name, now - DAY)), *declined]
+            starts = {name: unit.restarts.since(name, now - DAY) for name in group.servers}
         members = [name for name in group.servers if name in seen.servers]
+        if any(self._is_unseen(name, starts[name]) for name in members):
+            # What is known is of a process that is gone: its numbers must not be taken for those of the new one.
+            return None
         lives = {name: self._history.newest_lives(name) for name in members}
         settings = {life.setting for found in lives.values() for life in found}
         window = self._window(group, seen, members)
@@ -124,6 +128,11 @@ class Decider:
         if answer_for(decision, past) is not None:
             return None
         return self._settle(group, decision, newest, revivable(decision, past))
+
+    def _is_unseen(self, name: ServerName, starts: Sequence[Restart]) -> bool:
+        """Whether the server was started after the newest page that told something of it."""
+        end = self._history.last_end(name)
+        return bool(starts) and end is not None and starts[-1].at > end
 
     def _given(
         self, group: Group, seen: Evaluated, members: Sequence[ServerName], window: SignalSet, setting: Setting,

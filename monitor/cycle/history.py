@@ -56,6 +56,12 @@ class History:
                 if since is None or interval.end > since
             ]
 
+    def last_end(self, server: ServerName) -> datetime | None:
+        """End of the newest interval of `server`; None without any."""
+        with self._lock:
+            kept = self._intervals.get(server)
+            return kept[-1].end if kept else None
+
     def newest_lives(self, server: ServerName) -> tuple[Life, ...]:
         """Lives of `server` that have not ended and gave an interval, by engine."""
         with self._lock:

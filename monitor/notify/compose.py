@@ -23,6 +23,8 @@ def number_text(name: str, value: float | None) -> str:
     """A signal's value for people: shares in percent, seconds with a unit, counts whole; `no data` for None."""
     if value is None:
         return "no data"
+    if name.startswith("burn_rate"):
+        return f"{value:.1f} times the rate that spends the budget in its period"
     if any(word in name for word in _SHARES):
         return f"{value:.1%}"
     if "seconds" in name and "per_second" not in name:

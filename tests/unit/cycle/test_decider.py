@@ -20,7 +20,7 @@ from monitor.model.life import Setting
 from monitor.model.notice import Notice
 from monitor.model.outcome import RuleOutcome, Truth, TuneFiring
 from monitor.model.reading import Flag
-from monitor.model.record import Rejection
+from monitor.model.record import Rejection, Restart
 from monitor.model.rollout import Change, ChangeId, ChangeState, Rollout, RolloutId
 from monitor.model.server import Group, GroupName, Mode, ServerName
 from monitor.model.signal import Signal, SignalSet
@@ -442,6 +442,14 @@ class TestWhatItKnows:
         )
         decision = Desk().run(RAISE, alerts=(alert,))
         assert decision is not None and decision.action is Action.RAISE
+
+    def test_nothing_is_concluded_of_a_process_that_is_gone(self) -> None:
+        desk = Desk()
+        with desk.store.write() as unit:
+            unit.restarts.add(Restart(ServerName("s1"), NOON + timedelta(seconds=1), "going back", "begun"))
+        assert desk.run(RAISE) is None
+        with desk.store.read() as unit:
+            assert unit.decisions.latest(GROUP) == []
 
     def test_a_setting_that_lost_is_not_asked_for(self) -> None:
         desk = Desk()
