@@ -12,8 +12,12 @@ from monitor.model.reading import State, Verdict
 from monitor.model.record import Baseline
 from monitor.model.server import ServerName
 from monitor.model.signal import NoData
+from monitor.signals.load import ERROR_REASONS
 from monitor.signals.sheet import Sheet
 from monitor.signals.window import Window
+
+#: Words for requests that ended without being served.
+_UNSERVED = ERROR_REASONS | {"abort"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,9 @@ def _is_stuck(interval: Interval) -> bool:
     has_work = (gauges.running_mean or 0.0) > 0 or (gauges.waiting_mean or 0.0) > 0
     if not has_work or traffic is None or traffic.generation_tokens is None:
         return False
-    return not any((traffic.generation_tokens, traffic.prompt_tokens, traffic.engine_steps, traffic.finished_requests))
+    # A client that gives up (a probe of ours too) ends a request without any work of the engine.
+    served = sum(count for reason, count in traffic.finished.items() if reason not in _UNSERVED)
+    return not any((traffic.generation_tokens, traffic.prompt_tokens, traffic.engine_steps, served))
 
 
 def write_server(sheet: Sheet, window: Window, contexts: Mapping[ServerName, Context]) -> None:

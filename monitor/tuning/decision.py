@@ -157,7 +157,8 @@ def _answer(
         need=f"{given.need_drafts:.0f} drafts and {given.need_requests:.0f} requests",
         first=f"{100 * first:.0f} %" if first is not None else "few",
     )
-    differs = why_they_differ(threshold, proposed, now)
+    # Where nothing was weighed, that is not why they differ.
+    differs = why_they_differ(threshold, proposed, now) if found else ""
     moved = forecast if proposed == subject else None
     return TuneAdvice(
         action=action, num_speculative_tokens=proposed, reason=reason,

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +33,10 @@ Found = TypeVar("Found")
 CLOCK = SystemClock()
 #: How long anything may take before a test fails (seconds): a deadline, never a measure.
 PATIENCE = 90.0
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
+#: The group of people that a page names.
+PAGER = "S0PAGER"
 #: Rules, limits and intervals by which a minute shows what takes hours in earnest.
 SCRAPE = {"interval": "500ms", "timeout": "500ms"}
 RULES = {
@@ -145,7 +149,9 @@ class Daemon:
             "web": {"listen": "127.0.0.1:0"},
         }
         if slack is not None:
-            self.settings["slack"] = {"bot_token": TOKEN, "channel": CHANNEL_NAME, "api_url": slack.api_url}
+            self.settings["slack"] = {
+                "bot_token": TOKEN, "channel": CHANNEL_NAME, "api_url": slack.api_url, "mention": PAGER,
+            }  # fmt: skip
         self.write()
 
     def _server(self, server: Simulated, managed: bool) -> dict[str, Any]:
@@ -243,7 +249,7 @@ class Daemon:
     def changes(self, server: Simulated) -> list[Change]:
         """Changes of a server, oldest first."""
         with self.store() as store, store.read() as unit:
-            found = unit.changes.of_server(server.name, CLOCK.now().replace(year=2000))  # type: ignore[arg-type]
+            found = unit.changes.of_server(server.name, LONG_AGO)  # type: ignore[arg-type]
         return sorted(found, key=lambda change: change.entered_at)
 
     def change_in(self, server: Simulated, *states: str) -> Change | None:
@@ -264,6 +270,16 @@ class Daemon:
     def told(self, *words: str) -> list[Message]:
         """Messages that hold all these words."""
         return [message for message in self.messages() if all(word in message.whole() for word in words)]
+
+    def pages(self) -> list[str]:
+        """The first lines of what woke someone, oldest first."""
+        texts = [text for message in self.messages() for text in (*message.edits, message.text)]
+        return [text.partition("> ")[2].splitlines()[0] for text in texts if text.startswith(f"<!subteam^{PAGER}>")]
+
+    def starts(self, server: Simulated) -> int:
+        """How often daemons of this folder have started a server."""
+        with self.store() as store, store.read() as unit:
+            return len(unit.restarts.since(server.name, LONG_AGO))  # type: ignore[arg-type]
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The command line on this daemon's folder."""

@@ -46,6 +46,13 @@ def test_stuck_is_work_while_every_counter_is_flat(changes, seconds):
     assert build(pairs).value("stuck_seconds") == seconds
 
 
+@pytest.mark.parametrize(("reason", "stuck"), [("abort", 60.0), ("error", 60.0), ("stop", 0.0), ("length", 0.0)])
+def test_a_client_that_gives_up_on_a_stuck_engine_does_not_make_it_well(reason, stuck):
+    # The probe itself ends so.
+    traffic = TrafficCounts(generation_tokens=0.0, prompt_tokens=0.0, engine_steps=0.0, finished={reason: 1.0})
+    assert build(run_of(life(), 4, **{**FLAT, "traffic": traffic})).value("stuck_seconds") == stuck
+
+
 def test_stuck_time_reaches_back_beyond_the_window():
     assert build(run_of(life(), 40, **FLAT)).value("stuck_seconds") == 600.0
 
