@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from monitor.dialects.bind import EngineCells, bind_engines
 from monitor.dialects.cells import Cell, bind_sum
@@ -22,11 +23,9 @@ from monitor.model.server import Engine
 
 #: HTTP paths that serve operators, not users: their answers say nothing about availability.
 _OPERATORS_PATHS = ("/metrics", "/health", "/ping", "/load", "/version", "/docs", "/openapi", "/server_info", "none")
-#: Layouts whose plans are kept before all are worked out again.
-_MAX_PLANS = 2_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Plan:
     """Which engine a page belongs to and where its numbers stand.
 
@@ -58,18 +57,16 @@ class Plan:
 
 
 class Plans:
-    """Plans by layout; safe to share between threads, since losing one only costs time."""
+    """Plans by layout, as long as a reader holds them; safe to share between threads: losing one only costs time."""
 
     def __init__(self) -> None:
-        self._plans: dict[int, Plan] = {}
+        self._plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
 
     def plan(self, layout: Layout) -> Plan:
         """The plan of a layout; the same object for the same layout."""
         known = self._plans.get(id(layout))
         if known is not None and known.layout is layout:
             return known
-        if len(self._plans) > _MAX_PLANS:
-            self._plans.clear()
         made = self._plans[id(layout)] = make_plan(layout)
         return made
 

@@ -20,6 +20,8 @@ from monitor.model.server import Engine, ServerName
 NO_DIALECT = "none"
 #: Engines on one page beyond which its labels, not its engines, must have multiplied.
 MAX_ENGINES = 1000
+#: A counter that is not 0 counts at least one thing; half of one is more than any rounding takes off.
+_LEAST_COUNT = 0.5
 
 
 class Dialects:
@@ -43,6 +45,8 @@ class ServerReader:
         self._plans = shared.plans
         self._pages = PageReader(shared.vocabulary)
         self._previous: Reading | None = None
+        #: Kept, since plans that no reader holds are forgotten.
+        self._plan: Plan | None = None
         #: Names with an engine's prefix on the last page that no table knows.
         self.unknown: frozenset[str] = frozenset()
 
@@ -68,7 +72,7 @@ class ServerReader:
             page = self._pages.read(body, content_type)
         except ExpositionError as error:
             return self._without_page(judge_body(error), scraped_at, monotonic)
-        plan = self._plans.plan(page.layout)
+        plan = self._plan = self._plans.plan(page.layout)
         self.unknown = plan.unknown
         if content_type is None and plan.looks_openmetrics and not page.openmetrics:
             cut = Verdict.SCRAPE_ERROR, "OpenMetrics body without `# EOF` at its end: cut off"
@@ -108,7 +112,7 @@ def read_page(
     previous: Reading | None = None,
 ) -> Reading:
     """The reading of one page; `previous` is the reading before it, which only V0 pages need."""
-    page = _without_negative_counters(page, plan)
+    page = _without_impossible_counters(page, plan)
     dialect, engines, (verdict, reason) = _read_engines(page, plan, version, _by_engine(previous))
     notes, flags = _trust(page, plan, dialect, engines)
     if engines and is_blind(dialect, version):
@@ -130,14 +134,14 @@ def read_page(
     )
 
 
-def _without_negative_counters(page: Page, plan: Plan) -> Page:
-    """The page with counters below 0 lost: no engine counts backwards, so their samples are broken."""
+def _without_impossible_counters(page: Page, plan: Plan) -> Page:
+    """The page with counters that no engine prints lost: below 0, or a part of one token or request."""
     values = page.values
-    negative = [line for line in plan.counter_lines if (value := values[line]) is not None and value < 0]
-    if not negative:
+    broken = [line for line in plan.counter_lines if (value := values[line]) is not None and 0 != value < _LEAST_COUNT]
+    if not broken:
         return page
     kept = list(values)
-    for line in negative:
+    for line in broken:
         kept[line] = None
     return replace(page, values=kept)
 

@@ -15,7 +15,7 @@ class Series:
     line: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Layout:
     """What does not change from page to page: the series, where they stand, and the types declared.
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from monitor.exposition.line import parse_head
 from monitor.exposition.page import Layout, Series
 
 #: Heads kept before all are forgotten and learned again: bounds what pages with ever new label values can cost.
 MAX_HEADS = 100_000
-#: Layouts kept before all are forgotten; a layout is a few kilobytes.
-MAX_LAYOUTS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,8 @@ class Vocabulary:
     wanted: Callable[[str], bool] = field(default=lambda name: True)
     _heads: dict[bytes, KnownHead] = field(default_factory=dict)
     _comments: dict[bytes, bytes] = field(default_factory=dict)
-    _layouts: dict[object, Layout] = field(default_factory=dict)
+    #: Only those that a reader still holds: pages with ever new labels would otherwise fill memory with layouts.
+    _layouts: WeakValueDictionary[object, Layout] = field(default_factory=WeakValueDictionary)
 
     def head(self, line: bytes) -> KnownHead:
         """The head of a sample line.
@@ -64,8 +64,6 @@ class Vocabulary:
         key = (wanted, names, frozenset(types.items()))
         known = self._layouts.get(key)
         if known is None:
-            if len(self._layouts) > MAX_LAYOUTS:
-                self._layouts.clear()
             known = self._layouts[key] = _lay_out(heads, types, names)
         return known
 

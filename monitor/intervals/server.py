@@ -15,6 +15,10 @@ from monitor.model.reading import Reading, State, Verdict
 
 #: Verdicts that say more than the page itself does, most important first.
 _REFINED = (Verdict.INCONSISTENT_ENDPOINT, Verdict.RESET_DETECTED, Verdict.COUNTER_GLITCH)
+#: An engine that pages have lacked for so long is gone (seconds): replicas come and go under new names.
+ABSENT_SECONDS = 3600.0
+#: Engines of one server that are followed at once; a page that makes up labels would fill memory and store with lives.
+MAX_FOLLOWED = 1000
 _SENTENCES = {
     Verdict.INCONSISTENT_ENDPOINT: "pages come from different processes: no differences are drawn",
     Verdict.RESET_DETECTED: "the server started anew: counts since then only",
@@ -36,6 +40,9 @@ def advance(track: Track, reading: Reading, *, boot_id: str, context: Context | 
         is_page = reading.verdict in (Verdict.NO_ENGINE_METRICS, Verdict.NO_SAMPLES_YET)
         track = replace(track, last_page=page_mark(reading, moment)) if is_page else track
         return Step(track=track, verdict=reading.verdict, reason=reading.reason, flags=reading.flags)
+    met = {(engine.model, engine.engine) for engine in reading.engines}
+    if len(track.engines.keys() | met) > MAX_FOLLOWED:
+        return _crowded(track, reading, moment, len(met - track.engines.keys()))
     steps = {
         (engine.model, engine.engine): advance_engine(
             track, track.engines.get((engine.model, engine.engine)), engine, reading, moment, context
@@ -43,6 +50,20 @@ def advance(track: Track, reading: Reading, *, boot_id: str, context: Context | 
         for engine in reading.engines
     }
     return _step(track, reading, moment, steps)
+
+
+def _crowded(track: Track, reading: Reading, moment: Moment, new: int) -> Step:
+    """A page with more new engines than a server can have: none is followed until the old ones are gone."""
+    gone = {key: engine for key, engine in track.engines.items() if _is_absent(engine, moment)}
+    kept = {key: engine for key, engine in track.engines.items() if key not in gone}
+    return Step(
+        track=replace(track, engines=kept),
+        verdict=Verdict.INCONSISTENT_ENDPOINT,
+        reason=f"{new} engines that were not there before beside {len(track.engines)} known ones: labels that change "
+        "with every page? No differences are drawn",
+        flags=reading.flags,
+        lives=tuple(replace(engine.life, ended=moment.at) for engine in gone.values()),
+    )
 
 
 def settle(track: Track, context: Context | None = None) -> tuple[Track, tuple[Interval, ...]]:
@@ -59,12 +80,14 @@ def settle(track: Track, context: Context | None = None) -> tuple[Track, tuple[I
 
 
 def _step(track: Track, reading: Reading, moment: Moment, steps: Mapping[EngineKey, EngineStep]) -> Step:
-    gone = {key: engine for key, engine in track.engines.items() if key not in steps and _is_over(engine, reading)}
+    lacked = {key: engine for key, engine in track.engines.items() if key not in steps}
+    gone = {key: engine for key, engine in lacked.items() if _is_over(engine, reading)}
+    left = {**gone, **{key: engine for key, engine in lacked.items() if _is_absent(engine, moment)}}
     engines: dict[EngineKey, EngineTrack] = {
-        **{key: engine for key, engine in track.engines.items() if key not in gone},
+        **{key: engine for key, engine in track.engines.items() if key not in left},
         **{key: step.track for key, step in steps.items()},
     }
-    ended = tuple(replace(engine.life, ended=moment.at) for engine in gone.values())
+    ended = tuple(replace(engine.life, ended=moment.at) for engine in left.values())
     verdict, reason, state = _judge(reading, moment, list(steps.values()))
     if gone and verdict not in _REFINED:
         names = ", ".join(f"{model or 'model'} engine {engine}" for model, engine in gone)
@@ -87,6 +110,12 @@ def _is_over(engine: EngineTrack, reading: Reading) -> bool:
     """Whether an engine that the page lacks belonged to a process that was there before this one."""
     start, now = engine.life.process_start, reading.process_start
     return start is not None and now is not None and now > start + SAME_START_SECONDS
+
+
+def _is_absent(engine: EngineTrack, moment: Moment) -> bool:
+    """Whether no page has had this engine for long."""
+    head = engine.head
+    return moment.seconds_since(head.at, head.monotonic, head.boot_id) > ABSENT_SECONDS
 
 
 def _new_heads(track: Track, steps: Mapping[EngineKey, EngineStep]) -> tuple[Head, ...]:

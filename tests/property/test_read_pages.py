@@ -102,7 +102,7 @@ def test_the_order_of_lines_does_not_matter(page: bytes, random: Any) -> None:
 
 
 HOSTILE = (
-    "1e99 -1e99 9e99 1e999 -5 0.5 1e-300 1_0 nan inf 1e18 18446744073709551616 007 +3 0x10 " + "9" * 5000
+    "1e99 -1e99 9e99 1e999 -5 0.5 1e-300 5e-324 1_0 nan inf 1e18 18446744073709551616 007 +3 0x10 " + "9" * 5000
 ).split()
 
 

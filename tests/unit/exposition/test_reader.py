@@ -1,5 +1,8 @@
 """A reader says the same of a page whether it met it first or remembers its like."""
 
+import gc
+import weakref
+
 import pytest
 
 from monitor.errors import ExpositionError
@@ -155,8 +158,19 @@ def test_carriage_returns_and_empty_lines() -> None:
 
 def test_a_full_vocabulary_forgets_and_learns_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocabulary_module, "MAX_HEADS", 3)
-    monkeypatch.setattr(vocabulary_module, "MAX_LAYOUTS", 1)
     reader = PageReader()
     for number in range(20):
         body = b"".join(b'a{m="%d"} %d\n# HELP %d x\n' % (number + i, i, number + i) for i in range(5))
         assert said(reader.read(body)) == said(parse(body))
+
+
+def test_layouts_that_no_reader_holds_are_forgotten() -> None:
+    """A page with ever new labels must not fill memory."""
+    vocabulary = Vocabulary()
+    reader, other = PageReader(vocabulary), PageReader(vocabulary)
+    kept = weakref.ref(other.read(b'a{m="1"} 1\n').layout)
+    assert reader.read(b'a{m="1"} 2\n').layout is kept(), "servers that look alike share it"
+    lost = [weakref.ref(reader.read(b'a{m="%d"} 1\n' % number).layout) for number in range(2, 20)]
+    gc.collect()
+    assert [layout() is None for layout in lost] == [True] * 17 + [False]
+    assert kept() is not None

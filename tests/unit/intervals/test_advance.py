@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from monitor.dialects import Dialects
-from monitor.intervals.server import advance, settle
+from monitor.intervals.server import ABSENT_SECONDS, advance, settle
 from monitor.intervals.track import Context, EventKind, Step, Track, resume
 from monitor.model.interval import Interval
 from monitor.model.life import DIFFUSION, Said, Setting, SettingSource, StartEvidence
@@ -474,3 +474,38 @@ def test_a_diffusion_model_is_neither_off_nor_speculating() -> None:
     [life] = follow(seen)[0].lives
     assert life.setting == Setting(method=DIFFUSION)
     assert not life.setting.is_off
+
+
+def crowd(at: float, names: range) -> Reading:
+    return reading(at, *(engine_reading(Counted(steps=10), engine=str(name)) for name in names))
+
+
+def test_labels_that_change_with_every_page_are_no_endless_row_of_lives() -> None:
+    first, second, third, late = follow(
+        crowd(0, range(600)), crowd(15, range(600, 1200)), crowd(30, range(1200, 1800)),
+        crowd(ABSENT_SECONDS + 60, range(1800, 2400)),
+    )  # fmt: skip
+    assert len(first.lives) == 600
+    for step in (second, third):
+        assert step.verdict is Verdict.INCONSISTENT_ENDPOINT
+        assert step.reason.startswith("600 engines that were not there before beside 600 known ones")
+        assert not step.lives and not step.intervals and not step.heads
+    assert len(late.lives) == 600
+    assert all(life.ended is not None for life in late.lives)
+    assert not late.track.engines
+    again = follow(crowd(ABSENT_SECONDS + 75, range(1800, 2400)), track=late.track)[0]
+    assert len(again.track.engines) == 600
+
+
+def test_a_replica_that_has_been_away_for_long_is_ended_and_the_others_go_on() -> None:
+    both = (engine_reading(OLD, engine="a"), engine_reading(OLD, engine="b"))
+    steps = follow(
+        reading(0, *both),
+        reading(15, engine_reading(LATER, engine="a")),
+        reading(ABSENT_SECONDS + 30, engine_reading(LATER.after(9), engine="a")),
+    )
+    assert not steps[1].lives
+    [ended] = steps[2].lives
+    assert (ended.engine, ended.ended) == ("b", moment(ABSENT_SECONDS + 30))
+    assert list(steps[2].track.engines) == [("m", "a")]
+    assert steps[2].verdict is Verdict.OK
