@@ -30,7 +30,9 @@ def counted(daemon: Daemon, name: str, least: float) -> dict[str, Any] | None:
     return found[name] if found is not None and found[name]["valid"] >= least else None
 
 
-def test_a_burning_objective_pages_freezes_its_group_and_outlives_the_daemon(make_daemon: Callable[..., Daemon]) -> None:
+def test_a_burning_objective_pages_once_freezes_its_group_and_outlives_the_daemon(
+    make_daemon: Callable[..., Daemon],
+) -> None:
     server = Simulated("chat", tokens=1, method="mtp", load=BUSY)
     daemon = make_daemon(server)
     path = daemon.folder / "slo.yaml"
