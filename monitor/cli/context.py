@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from monitor.config.running import Running, is_running, read_running
 from monitor.errors import ConfigError, MonitorError, Problem
+from monitor.exposition.body import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
     from monitor.config.model import Config
@@ -45,9 +46,10 @@ def find_config(given: Path | None) -> Path | None:
 
 
 def file_bytes(path: Path) -> bytes:
-    """What a file given to a command holds. Raises ConfigError naming it."""
+    """What a file given to a command holds, cut one byte past the limit. Raises ConfigError naming it."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(MAX_BODY_BYTES + 1)  # also of a device that never ends
     except OSError as error:
         raise ConfigError([Problem(str(path), error.strerror or "unreadable", "a readable file")]) from error
 

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
+from monitor.cli import words
 from monitor.cli.context import file_bytes
 from monitor.cli.output import console, errors, number, print_json, share
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError, MonitorError, Problem, ScrapeError
 from monitor.intervals.pages import PageInput, read_pages
+from monitor.intervals.sayings import weigh
+from monitor.model.life import Said, Setting, SettingSource
+from monitor.model.server import Engine
 from monitor.scrape.client import ACCEPT_PAGE, ServerClient
+from monitor.scrape.probe import ServerProbe
 from monitor.scrape.watchdog import Watchdog
+from monitor.targets.local import server_behind
+from monitor.targets.told import ask_server
 
 _FETCH_SECONDS = 10.0
-_WORDS = {
-    "ok": "It speculates and its counters can be read.",
-    "spec_decode_no_drafts_yet": "It is set up to speculate but has drafted nothing yet: acceptance is unknown, not 0.",
-    "not_spec_decode": "It serves without speculative decoding.",
-    "no_engine_metrics": "The page has no metrics of an inference engine.",
-    "no_samples_yet": "The page names the metrics but has no values yet.",
-    "scrape_error": "The page could not be had or is not a metrics page.",
-    "starting": "The server is still starting.",
-    "reset_detected": "The server was restarted between the pages; what it did before that is lost to the second one.",
-    "counter_glitch": "A counter went back a little without a restart: that interval is left out for it.",
-    "inconsistent_endpoint": "The pages come from several processes in turn: their differences mean nothing.",
-    "needs_probe": "Work is queued or running but nothing moved: only a generated token can tell whether it hangs.",
-}
+_ENGINES = {
+    "vllm_v0": Engine.VLLM, "vllm_v1": Engine.VLLM, "sglang": Engine.SGLANG, "llamacpp": Engine.LLAMACPP,
+}  # fmt: skip
 
 
 def read(
@@ -64,47 +64,88 @@ def read(
         print_json(answer)
     else:
         _print(sources[-1], answer)
+        if urls and answer["models"]:
+            _print_setting(urls[0], answer)
 
 
-def _fetch(url: str, between: float) -> tuple[list[PageInput], list[float], list[float]]:
-    """One page, or two `between` seconds apart. A base URL is completed with /metrics."""
-    clock = SystemClock()
-    where = url if "/metrics" in url else url.rstrip("/") + "/metrics"
+def _page_of(url: str) -> str:
+    """The metrics URL; a base URL is completed with /metrics."""
+    return url if "/metrics" in url else url.rstrip("/") + "/metrics"
+
+
+@contextmanager
+def _client(clock: SystemClock) -> Iterator[ServerClient]:
     dog = Watchdog(clock)
     dog.start()
     client = ServerClient(dog, size_limit=64 * 1024**2)
+    try:
+        yield client
+    finally:
+        client.close()
+        dog.stop()
+
+
+def _fetch(url: str, between: float) -> tuple[list[PageInput], list[float], list[float]]:
+    """One page, or two `between` seconds apart."""
+    clock = SystemClock()
     pages: list[PageInput] = []
     moments: list[float] = []
     stamps: list[float] = []
     try:
-        for index in range(2 if between > 0 else 1):
-            if index:
-                errors.print(f"waiting {between:g} s for a second page …", style="dim")
-                clock.sleep(between)
-            answer = client.get(where, deadline_seconds=_FETCH_SECONDS, accept=ACCEPT_PAGE)
-            pages.append(PageInput(answer.body, answer.content_type, answer.status))
-            moments.append(clock.monotonic())
-            stamps.append(clock.now().timestamp())
-            if answer.status != 200:
-                break
+        with _client(clock) as client:
+            for index in range(2 if between > 0 else 1):
+                if index:
+                    errors.print(f"waiting {between:g} s for a second page …", style="dim")
+                    clock.sleep(between)
+                answer = client.get(_page_of(url), deadline_seconds=_FETCH_SECONDS, accept=ACCEPT_PAGE)
+                pages.append(PageInput(answer.body, answer.content_type, answer.status))
+                moments.append(clock.monotonic())
+                stamps.append(clock.now().timestamp())
+                if answer.status != 200:
+                    break
     except ScrapeError as error:
         if not pages:
             raise MonitorError(str(error)) from error
-    finally:
-        client.close()
-        dog.stop()
     return pages, [later - earlier for earlier, later in pairwise(moments)], stamps
+
+
+def _print_setting(url: str, answer: dict[str, Any]) -> None:
+    """What the server and, on this host, its process say of the setting, and where they disagree."""
+    parts = urlsplit(url)
+    base = f"{parts.scheme}://{parts.netloc}{parts.path.partition('/metrics')[0].rstrip('/')}"
+    with _client(SystemClock()) as client:
+        told = ask_server(_ENGINES[answer["dialect"]], ServerProbe(client, base).document)
+    try:
+        local = server_behind(base)
+    except OSError:
+        local = None
+    model = answer["models"][0]
+    page = Setting(num_speculative_tokens=model["num_speculative_tokens"])
+    said = [Said(source=SettingSource.PAGE, setting=page)]
+    said += [one for one in (local.said if local is not None else None, told.said) if one is not None]
+    known = weigh(tuple(said), has_drafted=bool(model["lifetime"]["num_drafts"]))
+    sources = ", ".join(f"{name} from {source.value}" for name, source in known.sources.items())
+    console.print()
+    console.print(f"  version   {told.version or 'not told'}", markup=False)
+    console.print(f"  setting   {known.setting.describe()}" + (f" ({sources})" if sources else ""), markup=False)
+    for note in known.notes:
+        console.print(f"  disagrees {note}", style="yellow", markup=False)
+    if known.adapts is not None:
+        console.print(f"  adapts    the engine moves the number itself: {known.adapts}", style="yellow", markup=False)
 
 
 def _print(source: str, answer: dict[str, Any]) -> None:
     verdict = answer["verdict"]
     console.print(source, style="bold", markup=False)
-    console.print(f"  {_WORDS.get(verdict, verdict)}", style="green" if verdict == "ok" else "yellow", markup=False)
-    console.print(f"  ({verdict}: {answer['reason']}; dialect {answer['dialect']})", style="dim", markup=False)
+    if answer["models"]:
+        console.print(f"  {words.DIALECTS.get(answer['dialect'], answer['dialect'])}", markup=False)
+    style = "green" if verdict == "ok" else "yellow"
+    console.print(f"  {words.VERDICTS.get(verdict, verdict)}", style=style, markup=False)
+    console.print(f"  ({verdict}: {answer['reason']})", style="dim", markup=False)
     if answer.get("state"):
-        console.print(f"  State: {answer['state']}", markup=False)
-    if answer["flags"]:
-        console.print(f"  Doubts: {', '.join(answer['flags'])}", style="yellow", markup=False)
+        console.print(f"  {words.STATES[answer['state']]} ({answer['state']})", markup=False)
+    for flag in answer["flags"]:
+        console.print(f"  Doubt: {words.FLAGS[flag]} ({flag})", style="yellow", markup=False)
     for model in answer["models"]:
         _print_model(model)
 

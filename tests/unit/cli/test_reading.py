@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from monitor.cli import words
+from monitor.model.reading import Flag, State, Verdict
 from tests.fakes.sample_check import complaints
 from tests.unit.cli.conftest import Run
 
@@ -105,3 +107,14 @@ class TestWrongInput:
         assert answer["models"] == []
         assert answer["verdict"] in ("scrape_error", "no_engine_metrics")
         assert answer["reason"]
+
+    def test_a_file_that_never_ends_is_a_verdict(self, acceptd: Run) -> None:
+        answer = acceptd("read", "/dev/zero", "--json").json()
+        assert (answer["verdict"], answer["models"]) == ("scrape_error", [])
+        assert "expected at most" in answer["reason"]
+
+
+def test_every_word_of_a_page_is_said_in_words() -> None:
+    assert set(words.VERDICTS) == {verdict.value for verdict in Verdict}
+    assert set(words.STATES) == {state.value for state in State}
+    assert set(words.FLAGS) == {flag.value for flag in Flag}

@@ -422,3 +422,22 @@ def test_a_restart_that_only_counters_tell_of_asks_everybody_anew() -> None:
     with bench.store.read() as unit:
         (life,) = unit.lives.open_of(NAME)
     assert (life.evidence, life.setting.method) == (StartEvidence.COUNTERS_FELL, "eagle3")
+
+
+@pytest.mark.parametrize("jump", [-90.0, 90.0, -86_400.0, 86_400.0, -0.4])
+def test_a_wall_clock_that_is_set_changes_no_count_and_no_length(jump: float) -> None:
+    bench = Bench()
+    bench.scrape()
+    first = bench.stored()
+    for turn in range(4):
+        bench.engine.work(random.Random(turn))
+        if turn == 2:
+            bench.clock.jump(jump)
+        bench.scrape()
+    assert bench.stored() == bench.shown()
+    assert bench.summed(first) == bench.shown()
+    with bench.store.read() as unit:
+        assert len(unit.lives.open_of(NAME)) == 1
+    intervals = list(bench.store.tables.intervals.rows.values())
+    assert [interval.elapsed_seconds for interval in intervals] == pytest.approx([15.0] * 4)
+    assert not any(interval.is_gap or interval.partial for interval in intervals)
