@@ -6,8 +6,10 @@ import pathlib
 
 from hypothesis import strategies as st
 
-SAMPLES = pathlib.Path(__file__).parents[1] / "golden" / "exposition" / "samples"
-PAGES = sorted(SAMPLES.glob("*.prom"))
+EXPOSITION = pathlib.Path(__file__).parents[1] / "golden" / "exposition"
+SAMPLES = EXPOSITION / "samples"
+#: Sample pages, and pages taken from real servers.
+PAGES = sorted(EXPOSITION.glob("*/*.prom"))
 BODIES = [path.read_bytes() for path in PAGES]
 SMALL = [body for body in BODIES if 0 < len(body) < 9_000]
 

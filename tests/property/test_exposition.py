@@ -39,7 +39,7 @@ def theirs(text: str, openmetrics: bool) -> Said:
     return said
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name.removesuffix(".prom"))
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_sample_page_as_the_reference_reads_it(path: pathlib.Path) -> None:
     body = path.read_bytes()
     try:
