@@ -14,8 +14,9 @@ STAMP  := $(VENV)/.installed
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "acceptd needs Python 3.11 or newer" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tests/services.sh python3-venv
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(PYTHON) -m venv $(VENV)
+	@echo "installing acceptd and what it uses into $(VENV), one to two minutes ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 # The daemon on its embedded store: your configuration, else the vLLM servers on this host, else a simulated fleet.
