@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -22,12 +24,14 @@ from monitor.cli.setting_up import look
 from monitor.clock import SystemClock
 from monitor.config.load import load
 from monitor.config.model import Config
-from monitor.config.running import is_running
-from monitor.errors import ConfigError, FatalError, Problem
+from monitor.config.running import is_running, read_running
+from monitor.errors import ConfigError, FatalError, MonitorError, Problem
 from monitor.simulator.demo import demo_servers
 from monitor.targets.local import find_servers
 
 _DEFAULT_LISTEN = "127.0.0.1:9747"
+#: What a demo leaves in its folder, so that the next one finds servers of one that was killed.
+_DEMO_FILE = "demo.json"
 
 
 def run(
@@ -62,8 +66,10 @@ def run(
 def demo(ctx: typer.Context) -> None:
     """Run on a small simulated fleet: recommendation, restart, verdict and a fault within two minutes."""
     context: Context = ctx.obj
-    folder = context.data_dir or _new_demo_folder()
+    folder = _demo_folder(context)
     data = demo_config(folder)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+    (folder / _DEMO_FILE).write_text(json.dumps(data))
     console.print("[bold white on red] SIMULATED [/] Starting a simulated fleet of "
                   f"{len(data['servers'])} servers: nothing below is real.")
     config = Config.model_validate(data)
@@ -72,19 +78,43 @@ def demo(ctx: typer.Context) -> None:
     try:
         process.run()
     finally:
-        # They belong to the demo; real servers would go on.
+        # They belong to the demo; real servers would go on. An impatient second Ctrl-C must not leave them behind.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         stop_all(config, SystemClock())
         console.print("Demo stopped, simulated servers too.")
 
 
-def _new_demo_folder() -> Path:
-    """An empty folder for this demo; a demo that runs already keeps its own."""
+def _demo_folder(context: Context) -> Path:
+    """The folder for this demo, empty unless one was given; a demo that runs already keeps its own."""
+    given = context.data_dir
+    if given is not None:
+        if _is_of_a_real_daemon(given):
+            found = f"{str(given)!r}, where acceptd watches real servers"
+            raise ConfigError([Problem("--data-dir", found, "a folder of its own for the demo")])
+        return given
     folder = demo_folder()
     if is_running(folder):
         return folder.with_name(f"{folder.name}-{os.getpid()}")
+    _stop_what_was_left(folder)
     if folder.exists():
         shutil.rmtree(folder)
     return folder
+
+
+def _is_of_a_real_daemon(folder: Path) -> bool:
+    try:
+        return not read_running(folder).simulated
+    except MonitorError:
+        return False
+
+
+def _stop_what_was_left(folder: Path) -> None:
+    """Stop the simulated servers of a demo that was killed: nobody else would."""
+    try:
+        config = Config.model_validate_json((folder / _DEMO_FILE).read_text())
+    except (OSError, ValueError):
+        return
+    stop_all(config, SystemClock())
 
 
 def demo_config(folder: Path) -> dict[str, Any]:
