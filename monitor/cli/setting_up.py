@@ -11,11 +11,12 @@ import typer
 
 from monitor.cli.context import LOCAL_DB, Context, find_config, state_folder
 from monitor.cli.looking import Json
-from monitor.cli.output import console, print_json, table
+from monitor.cli.output import console, errors, print_json, table
 from monitor.clock import SystemClock
-from monitor.config.load import load
+from monitor.config.load import load, without_password
 from monitor.config.model import Config
 from monitor.config.rules import load_configured_rules
+from monitor.config.scalars import http_url
 from monitor.dialects import Dialects
 from monitor.errors import ConfigError, MonitorError, Problem, ScrapeError
 from monitor.launch import redact
@@ -87,7 +88,7 @@ def init(
     """Find the inference servers of this host (or ask the URLs given) and write a commented configuration."""
     if str(output) != "-" and output.exists() and not force:
         raise ConfigError([Problem("--output", f"{str(output)!r}, which exists", "a new file, or --force")])
-    wanted = urls or [server.base_url for server in find_servers()]
+    wanted = _checked(urls) if urls else [server.base_url for server in find_servers()]
     if not wanted:
         console.print("No inference server listens on this host (looked for processes of vLLM, SGLang and llama.cpp).",
                       style="yellow")
@@ -95,15 +96,32 @@ def init(
         raise typer.Exit(1)
     seen = look(wanted)
     text = write_config(seen)
+    # What goes into a pipe is the configuration alone.
+    said = errors if str(output) == "-" else console
     if str(output) == "-":
         print(text, end="")
     else:
         output.write_text(text)
-        console.print(f"{output}: written, {len(seen)} server{'s' if len(seen) != 1 else ''}.", markup=False)
+        said.print(f"{output}: written, {len(seen)} server{'s' if len(seen) != 1 else ''}.", markup=False,
+                   soft_wrap=True)
     for one in seen:
-        console.print(f"  {one.name}: {one.reading.verdict.value}, {one.reading.reason}", markup=False)
+        said.print(f"  {one.name}: {one.reading.verdict.value}, {one.reading.reason}", markup=False, soft_wrap=True)
     if str(output) != "-":
-        console.print(f"Next: acceptd check {output}; acceptd --config {output} run", markup=False)
+        said.print(f"Next: acceptd check {output}; acceptd --config {output} run", markup=False, soft_wrap=True)
+
+
+def _checked(urls: list[str]) -> list[str]:
+    """Base URLs as a configuration takes them, each once. Raises ConfigError with all that are none."""
+    found: dict[str, None] = {}
+    problems = []
+    for url in urls:
+        try:
+            found[http_url(url).removesuffix("/metrics")] = None
+        except ValueError as error:
+            problems.append(Problem("URLS", repr(without_password(url)), str(error)))
+    if problems:
+        raise ConfigError(problems)
+    return list(found)
 
 
 def look(urls: list[str]) -> list[Seen]:
@@ -114,7 +132,7 @@ def look(urls: list[str]) -> list[Seen]:
     found: list[Seen] = []
     try:
         for url in urls:
-            base = url.rstrip("/").removesuffix("/metrics")
+            base = url.rstrip("/")
             client = ServerClient(dog, size_limit=16 * 1024**2)
             probe = ServerProbe(client, base, timeout_seconds=_LOOK_SECONDS)
             version, models = probe.version(), probe.models() or ()
@@ -155,7 +173,7 @@ def write_config(seen: list[Seen]) -> str:
         "# How far acceptd may go: observe | recommend | approve | auto.",
         "mode: recommend",
         "",
-        f"data_dir: {_data_dir()}",
+        f"data_dir: {_quoted(_data_dir())}",
         "",
         "servers:",
     ]
@@ -192,7 +210,8 @@ def _server_lines(one: Seen) -> list[str]:
         facts.append(f"num_speculative_tokens {max(shown)} (from the page)")
     if one.local is not None:
         facts.append(f"{one.local.setting.describe()} (from the command line of process {one.local.pid})")
-    lines += [f"  # {_comment('; '.join(facts))}", f"  - name: {one.name}", f"    url: {one.url}"]
+    lines += [f"  # {_comment('; '.join(facts))}", f"  - name: {_quoted(one.name)}",
+              f"    url: {_quoted(one.url)}"]
     if engine not in (Engine.VLLM, Engine.UNKNOWN):
         lines.append(f"    engine: {engine.value}")
     lines += [

@@ -85,9 +85,12 @@ def _problem(document: Document, error: Any) -> Problem:
     expected = expected.replace("String should match pattern", "text that matches")
     if any(_is_secret(part) for part in loc if isinstance(part, str)):
         return document.problem(loc, expected, found="<secret>")
-    # A URL may carry a password where none is allowed; the message must not repeat it.
-    found = re.sub(r"(://)[^/@\s]+@", r"\1<secret>@", document.found(loc))
-    return document.problem(loc, expected, found=found)
+    return document.problem(loc, expected, found=without_password(document.found(loc)))
+
+
+def without_password(text: str) -> str:
+    """`text` with what stands before the @ of a URL hidden: no message may repeat a password."""
+    return re.sub(r"(://)[^/@\s]+@", r"\1<secret>@", text)
 
 
 def _known_keys(loc: tuple[int | str, ...]) -> list[str]:

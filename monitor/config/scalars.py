@@ -37,8 +37,12 @@ def _positive(value: float) -> float:
     return value
 
 
-def _http_url(value: str) -> str:
-    parts = urlsplit(value)
+def http_url(value: str) -> str:
+    """A base URL without a slash at its end. Raises ValueError saying what is expected; never repeats a password."""
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("a URL that begins with http:// or https:// and names a host")
     if parts.username or parts.password:
@@ -80,7 +84,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,6
 Duration = Annotated[float, BeforeValidator(seconds)]
 PositiveDuration = Annotated[float, BeforeValidator(seconds), AfterValidator(_positive)]
 Size = Annotated[int, BeforeValidator(size_bytes)]
-HttpUrl = Annotated[str, AfterValidator(_http_url)]
+HttpUrl = Annotated[str, AfterValidator(http_url)]
 ListenAddress = Annotated[str, AfterValidator(_listen)]
 TimeZone = Annotated[str, AfterValidator(_zone)]
 ClockTime = Annotated[time, BeforeValidator(_clock_time)]
