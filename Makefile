@@ -36,7 +36,7 @@ unit: $(STAMP)
 	$(BIN)/python -m pytest -q tests/unit tests/property
 
 integration: $(STAMP) services
-	$(BIN)/python -m pytest -q tests/integration tests/acceptance
+	$(BIN)/python -m pytest -q tests/integration tests/acceptance tests/rigs/test_rigs.py
 
 # PostgreSQL and the like; says loudly what it cannot install.
 services:
