@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -38,6 +38,10 @@ _RENEWED_AFTER = timedelta(hours=1)
 #: Alerts that say acceptance fell from what it was at an unchanged setting: a fault, which no setting cures. A draft
 #: that never fitted is another matter: there restarting changes nothing.
 _COLLAPSED = frozenset({"AcceptanceCliff"})
+#: The same where it falls slowly in a process that runs for long; true for an hour before it fires.
+_DECAYS = frozenset({"AcceptanceDecaysWithUptime"})
+#: A collapse stops tuning before its alert has been sure for long enough to wake someone.
+_AT_ONCE = (AlertState.PENDING, AlertState.FIRING)
 
 _STATES = {
     Mode.OBSERVE: DecisionState.STANDING,
@@ -147,7 +151,8 @@ class Decider:
             self._history.pairs(members), window, setting=setting, limits=group.limits, rejections=rejections,
             restart_seconds=restart, replicas=len(members), now=seen.now,
             known_facts=facts(
-                window, setting, flags, probe_failed=failed, fell=_fell(seen, group), adapts=adapts
+                window, setting, flags, probe_failed=failed, fell=_is_told(seen, group, _COLLAPSED, _AT_ONCE),
+                decays=_is_told(seen, group, _DECAYS, (AlertState.FIRING,)), adapts=adapts,
             ),
         )
 
@@ -252,11 +257,9 @@ def _says_more(standing: Decision, new: Decision) -> bool:
     return new.action is Action.KEEP and new.sentence != standing.sentence
 
 
-def _fell(seen: Evaluated, group: Group) -> bool:
-    """Whether an alert about collapsed acceptance of the group's servers is firing, or about to."""
+def _is_told(seen: Evaluated, group: Group, names: frozenset[str], states: Collection[AlertState]) -> bool:
+    """Whether one of these alerts about the group's servers is in one of `states`."""
     return any(
-        alert.name in _COLLAPSED
-        and alert.state in (AlertState.PENDING, AlertState.FIRING)
-        and alert.labels.get("server") in group.servers
+        alert.name in names and alert.state in states and alert.labels.get("server") in group.servers
         for alert in seen.alerts
     )

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from monitor.cycle.contexts import Beginnings, off_step_seconds
 from monitor.cycle.facts import changes_of_last_day, daemon_facts, failed_restart, server_facts
 from monitor.cycle.history import History
 from monitor.cycle.prober import Prober
 from monitor.cycle.slos import NoObjectives, Objectives
 from monitor.model.alert import Alert
+from monitor.model.interval import Interval
 from monitor.model.life import LastReading
 from monitor.model.notice import NoticeKind
 from monitor.model.outcome import RuleOutcome, TuneFiring
@@ -34,6 +36,7 @@ from monitor.policy.telling import Telling, TellingPolicy, TellReason, tellings
 from monitor.signals.baseline import baseline_key, is_settled, update_baseline
 from monitor.signals.build import Context, families_of, signals
 from monitor.signals.vocabulary import Family
+from monitor.signals.window import Pair
 from monitor.store import Store
 from monitor.store.api import Unit
 
@@ -41,6 +44,9 @@ log = logging.getLogger(__name__)
 
 #: Window that the own metrics page shows and, unless set otherwise, baselines learn from (seconds).
 SHORT_WINDOW_SECONDS = 300.0
+
+#: Over how long the load counts as that of now (see `off_step_seconds`).
+_LOAD_NOW = timedelta(seconds=SHORT_WINDOW_SECONDS)
 
 #: States of a change during which the server's alerts are ours, not its own.
 _ROLLING = frozenset(
@@ -103,6 +109,7 @@ class Evaluator:
         self._slos = slos or NoObjectives()
         self._baseline_seconds = baseline_seconds
         self._store = store
+        self._beginnings = Beginnings(store)
         self._history = history
         self._prober = prober
         self._servers = {server.name: server for server in servers}
@@ -196,9 +203,12 @@ class Evaluator:
 
     def _signals(self, seen: _Seen, now: datetime) -> dict[tuple[float, str], SignalSet]:
         """Signals of every scope over every window that some rule asks for, with the facts."""
+        pairs = {name: self._history.pairs([name]) for name in self._servers}
         contexts = {
             name: Context(
                 last=seen.readings.get(name), baseline=seen.baselines.get(name), watched_since=self._watched_since,
+                first_hours_length=self._beginnings.length(name, self._history.newest_lives(name), now),
+                off_step_seconds=off_step_seconds(pairs[name], _since(pairs[name], now - _LOAD_NOW)),
             )
             for name in self._servers
         }
@@ -208,7 +218,6 @@ class Evaluator:
             )
             for name in self._servers
         }
-        pairs = {name: self._history.pairs([name]) for name in self._servers}
         found: dict[tuple[float, str], SignalSet] = {}
         always = (SHORT_WINDOW_SECONDS, self._baseline_seconds)
         for window in self._windows:
@@ -303,6 +312,10 @@ class Evaluator:
 def rolling(unit: Unit, now: datetime) -> set[ServerName]:
     """Servers that a change of ours is draining, restarting or warming now."""
     return {c.server for c in unit.changes.active() if c.state in _ROLLING and not _is_overdue(c, now)}
+
+
+def _since(pairs: Sequence[Pair], since: datetime) -> list[Interval]:
+    return [interval for _, interval in pairs if interval.end > since]
 
 
 def _is_overdue(change: Change, now: datetime) -> bool:

@@ -18,8 +18,6 @@ from monitor.tuning.observe import load_of, row_of, rows_of
 ENOUGH_DRAFTS = 5000.0
 #: CUSUM of a fall that is a fault and no setting (standard deviations; tuning.md §3.2: 8 is worth an action).
 FALL = 8.0
-#: Acceptance length now over the same process's first hours, below which it decays with uptime.
-DECAY = 0.75
 #: Share of intervals with queued requests above which a server is saturated (tuning.md §4.4).
 SATURATED_SHARE = 0.10
 
@@ -27,11 +25,13 @@ _UNRELIABLE = frozenset({Flag.IDENTITIES_BROKEN, Flag.ACCEPTANCE_OUT_OF_RANGE, F
 
 
 def facts(
-    window: SignalSet, setting: Setting, flags: Iterable[Flag], *, probe_failed: bool, fell: bool, adapts: bool = False
+    window: SignalSet, setting: Setting, flags: Iterable[Flag], *, probe_failed: bool = False, fell: bool = False,
+    decays: bool = False, adapts: bool = False,
 ) -> frozenset[Fact]:
     """Facts of a newest window that make tuning the wrong answer.
 
-    `fell`: an alert says that acceptance collapsed; `adapts`: an engine moves the number of tokens by itself.
+    `fell`, `decays`: an alert says that acceptance collapsed, or falls with uptime; `adapts`: an engine moves the
+    number of tokens by itself.
     """
     found = set()
     if adapts:
@@ -46,8 +46,7 @@ def facts(
         found.add(Fact.UNRELIABLE)
     if fell or (window.value("acceptance_length_drop") or 0.0) >= FALL:
         found.add(Fact.FELL_SUDDENLY)
-    since = window.value("acceptance_length_since_start")
-    if since is not None and since < DECAY:
+    if decays:
         found.add(Fact.DECAYS)
     if (window.value("waiting_share") or 0.0) > SATURATED_SHARE:
         found.add(Fact.SATURATED)

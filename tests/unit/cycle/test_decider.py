@@ -427,6 +427,16 @@ class TestWhatItKnows:
         assert decision.proposed == decision.current
         assert decision.state is DecisionState.RECOMMENDED
 
+    @pytest.mark.parametrize(
+        ("state", "action"), [(AlertState.PENDING, Action.LOWER), (AlertState.FIRING, Action.RESTART)]
+    )
+    def test_a_fall_with_uptime_is_a_fault_once_it_is_sure(self, state: AlertState, action: Action) -> None:
+        labels = {"alertname": "AcceptanceDecaysWithUptime", "severity": "page", "server": "s1"}
+        alert = Alert(fingerprint=fingerprint(labels), labels=labels, annotations={}, state=state, active_since=NOON)
+        decision = Desk().run(firing(DOWN), alerts=(alert,))
+        assert decision is not None and decision.action is action
+        assert (decision.reason is Reason.DECAY_WITH_UPTIME) is (action is Action.RESTART)
+
     def test_a_draft_that_never_fitted_has_not_fallen(self) -> None:
         labels = {"alertname": "DraftBroken", "severity": "page", "server": "s1"}
         alert = Alert(

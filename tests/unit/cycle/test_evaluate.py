@@ -378,6 +378,48 @@ class TestTuning:
         assert fired.rule == "lower-tokens" and fired.held_seconds >= 600.0
 
 
+class TestContexts:
+    RULES = """
+groups:
+  - name: alerts
+    rules:
+      - alert: Decays
+        when: acceptance_length_since_start < 0.70
+        labels: {severity: page}
+        annotations: {summary: "{{ $labels.server }} decays"}
+      - alert: Costs
+        when: gain_over_off < 0.0
+        labels: {severity: ticket}
+        annotations: {summary: "{{ $labels.server }} is slower than without speculation"}
+"""
+
+    def test_a_fall_with_uptime_is_seen_against_the_first_hours_of_the_process(self) -> None:
+        desk = Desk(self.RULES)
+        desk.life = life("a", process_start=NOON.timestamp())
+        with desk.store.write() as unit:
+            unit.lives.add(desk.life)
+            unit.intervals.add(
+                [interval(desk.life, 600.0 * (n + 1), seconds=600.0, per_pos=FINE) for n in range(36)]
+            )
+        desk.minute = 47 * 60
+        desk.serve((200.0, 100.0, 50.0))
+        desk.run()
+        assert desk.titles() == ["a decays"]
+
+    def test_what_speculation_gains_is_known_where_the_server_was_off_at_like_load(self) -> None:
+        desk = Desk(self.RULES)
+        on, desk.life = desk.life, life("a", tokens=0, number=0)
+        for _ in range(3):
+            desk.serve((), has_speculation=False, step_seconds=0.008)
+        desk.life = on
+        for _ in range(6):
+            desk.serve((300.0, 100.0, 50.0), step_seconds=0.018)
+        seen = desk.run()
+        gain = seen.servers[A].value("gain_over_off")
+        assert gain == pytest.approx(1.45 * 0.008 / 0.018 - 1.0)
+        assert desk.titles() == ["a is slower than without speculation"]
+
+
 class TestProbing:
     def test_it_is_pointed_at_a_server_whose_counters_stand_still_with_work_to_do(self) -> None:
         desk = Desk()

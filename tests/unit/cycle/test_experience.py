@@ -73,28 +73,27 @@ class TestFacts:
             ({}, set()),
             ({"acceptance_length_drop": 7.9}, set()),
             ({"acceptance_length_drop": 8.0}, {Fact.FELL_SUDDENLY}),
-            ({"acceptance_length_since_start": 0.75}, set()),
-            ({"acceptance_length_since_start": 0.74}, {Fact.DECAYS}),
             ({"waiting_share": 0.10}, set()),
             ({"waiting_share": 0.11}, {Fact.SATURATED}),
         ],
     )
     def test_of_the_window(self, values: dict[str, float], expected: set[Fact]) -> None:
-        assert facts(window(**values), EAGLE, (), probe_failed=False, fell=False) == expected
+        assert facts(window(**values), EAGLE, ()) == expected
 
     def test_of_what_is_known_beside_it(self) -> None:
         scheduled = replace(EAGLE, schedule=((1, 8, 3),))
-        assert facts(window(), scheduled, (), probe_failed=False, fell=False) == {Fact.SCHEDULE}
-        assert facts(window(), EAGLE, (), probe_failed=True, fell=False) == {Fact.STUCK}
-        assert facts(window(), EAGLE, (), probe_failed=False, fell=True) == {Fact.FELL_SUDDENLY}
-        assert facts(window(), EAGLE, (), probe_failed=False, fell=False, adapts=True) == {Fact.ADAPTS_ITSELF}
+        assert facts(window(), scheduled, ()) == {Fact.SCHEDULE}
+        assert facts(window(), EAGLE, (), probe_failed=True) == {Fact.STUCK}
+        assert facts(window(), EAGLE, (), fell=True) == {Fact.FELL_SUDDENLY}
+        assert facts(window(), EAGLE, (), decays=True) == {Fact.DECAYS}
+        assert facts(window(), EAGLE, (), adapts=True) == {Fact.ADAPTS_ITSELF}
         diffusion = Setting(method=DIFFUSION)
-        assert facts(window(), diffusion, (), probe_failed=False, fell=False) == {Fact.DIFFUSION}
+        assert facts(window(), diffusion, ()) == {Fact.DIFFUSION}
 
     @pytest.mark.parametrize("flag", list(Flag))
     def test_only_contradicting_counters_are_unreliable(self, flag: Flag) -> None:
         bad = {Flag.IDENTITIES_BROKEN, Flag.ACCEPTANCE_OUT_OF_RANGE, Flag.V0_COUNTERS_UNRELIABLE}
-        found = facts(window(), EAGLE, [flag], probe_failed=False, fell=False)
+        found = facts(window(), EAGLE, [flag])
         assert (Fact.UNRELIABLE in found) is (flag in bad)
 
 
