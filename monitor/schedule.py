@@ -95,7 +95,8 @@ class Ticker:
                 self._counters.unexpected_error(self._name)
                 log.exception("run failed unexpectedly loop=%s", self._name)
             now = self._clock.monotonic()
-            due = max(due + self._interval, now)
+            # Runs that were asked for in between do not put off the next regular one.
+            due = min(max(due + self._interval, now), now + self._interval)
             self._wake.wait(max(0.0, due - now))
 
 
