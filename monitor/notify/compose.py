@@ -5,6 +5,7 @@ Every notice says what happened, how bad, why (the numbers), and what to do next
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,19 +17,22 @@ from monitor.model.record import ReportRecord
 from monitor.model.server import Mode
 
 #: Signals shown as percent; everything else is shown as a number with its unit.
-_SHARES = ("rate", "share", "efficiency", "coverage", "usage", "alpha", "ratio")
+_SHARES = frozenset({"rate", "share", "efficiency", "coverage", "usage", "alpha", "ratio", "disagreement"})
 
 
 def number_text(name: str, value: float | None) -> str:
     """A signal's value for people: shares in percent, seconds with a unit, counts whole; `no data` for None."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return "no data"
     if name.startswith("burn_rate"):
         return f"{value:.1f} times the rate that spends the budget in its period"
-    if any(word in name for word in _SHARES):
+    # Whole words: `generation` is no ratio.
+    if _SHARES & set(name.partition("[")[0].split("_")):
         return f"{value:.1%}"
     if "seconds" in name and "per_second" not in name:
-        return f"{value * 1000:.1f} ms" if abs(value) < 1 else f"{value:.0f} s"
+        if abs(value) < 10:
+            return f"{value * 1000:.1f} ms" if abs(value) < 1 else f"{value:.1f} s"
+        return duration_words(value)
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.2f}"

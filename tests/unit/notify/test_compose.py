@@ -1,0 +1,179 @@
+"""The words of notices: what happened, how bad, why, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from monitor.model.alert import Alert, AlertState, Severity, fingerprint
+from monitor.model.decision import Action, Decision, DecisionId, DecisionState, Precondition, Reason, ThresholdAnswer
+from monitor.model.life import Setting
+from monitor.model.notice import NoticeKind
+from monitor.model.record import ReportRecord
+from monitor.model.server import GroupName, Mode, ServerName
+from monitor.notify.compose import (
+    alerts_notice,
+    change_words,
+    decision_notice,
+    duration_words,
+    evidence_fields,
+    gain_words,
+    number_text,
+    refused_notice,
+    report_notice,
+)
+from monitor.signals.vocabulary import VOCABULARY
+from tests.unit.signals.windows import NOON
+
+TWO, THREE = (Setting(method="ngram", num_speculative_tokens=n) for n in (2, 3))
+
+
+def alert(server: str = "a", *, severity: str = "page", name: str = "Cliff", minutes: float = 0.0) -> Alert:
+    labels = {"alertname": name, "severity": severity, "server": server, "group": "g"}
+    began = NOON - timedelta(minutes=minutes)
+    return Alert(
+        fingerprint=fingerprint(labels), labels=labels, state=AlertState.FIRING, active_since=began, fired_at=began,
+        annotations={"summary": f"{server} fell", "description": "Look at the draft.", "runbook": "cliff"},
+        evidence={"acceptance_rate": 0.031, "num_drafts": 16833.0, "goodput": None},
+    )
+
+
+def decision(action: Action = Action.RAISE, proposed: Setting = THREE, **more: object) -> Decision:
+    made = Decision(
+        id=DecisionId("d-1"), group=GroupName("g"), servers=(ServerName("a"), ServerName("b")), rule="raise-tokens",
+        action=action, reason=Reason.ABOVE_RAISE_THRESHOLD, sentence="Acceptance 77%, above 70 %.", current=TWO,
+        proposed=proposed, precondition=Precondition({}, TWO), made_at=NOON, expires_at=NOON, gain=0.123,
+        gain_low=-0.01, gain_high=0.25, evidence={f"signal_{n}": float(n) for n in range(20)},
+        threshold=ThresholdAnswer(Action.RAISE, 3, "raise to 3."),
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("name", "value", "text"),
+        [
+            ("acceptance_rate", 0.7712, "77.1%"),
+            ("acceptance_rate_at_pos[0]", 0.5, "50.0%"),
+            ("error_ratio", 0.05, "5.0%"),
+            ("kv_usage_max", 0.98, "98.0%"),
+            # No ratio, though it is in the word.
+            ("generation_tokens_per_second", 1620.5, "1,620.50"),
+            ("step_seconds", 0.0123, "12.3 ms"),
+            ("time_to_first_token_seconds_p95", 2.46, "2.5 s"),
+            ("uptime_seconds", 90000.0, "1 d 1 h"),
+            ("num_drafts", 16833.0, "16,833"),
+            ("acceptance_length", 2.734, "2.73"),
+            ("acceptance_length", None, "no data"),
+            ("acceptance_length", float("nan"), "no data"),
+            ("goodput", float("inf"), "no data"),
+        ],
+    )
+    def test_they_are_shown_as_people_read_them(self, name: str, value: float | None, text: str) -> None:
+        assert number_text(name, value) == text
+
+    def test_percent_is_for_ratios_alone(self) -> None:
+        for spec in VOCABULARY.values():
+            is_percent = number_text(spec.name, 0.5).endswith("%")
+            is_ratio = spec.unit.startswith("ratio") or "rate" in spec.name.split("_")
+            assert not is_percent or is_ratio, spec.name
+
+    def test_what_has_no_data_is_left_out_of_fields_and_ten_are_enough(self) -> None:
+        assert evidence_fields({"num_drafts": None, "running": 3.0}) == (("running", "3"),)
+        assert len(evidence_fields({f"signal_{n}": 1.0 for n in range(20)})) == 10
+
+    @pytest.mark.parametrize(
+        ("seconds", "text"),
+        [(-5, "0 s"), (59.9, "59 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h"), (3660, "1 h 1 min"),
+         (86400, "1 d"), (90000, "1 d 1 h")],
+    )  # fmt: skip
+    def test_lengths_of_time(self, seconds: float, text: str) -> None:
+        assert duration_words(seconds) == text
+
+
+class TestAlerts:
+    def test_one_is_its_summary_with_its_numbers_and_its_runbook(self) -> None:
+        one = alert()
+        said = alerts_notice(
+            NoticeKind.ALERT_FIRING, key="k", thread="t", new=[one], now=NOON,
+            extra={one.fingerprint: "Probe: no token generated."},
+        )
+        assert (said.title, said.severity, said.thread, said.dedupe_key) == (
+            "a fell", Severity.PAGE, "alert:t", "alert:k"
+        )  # fmt: skip
+        assert said.text == "Look at the draft.\nProbe: no token generated.\nRunbook: cliff"
+        assert said.fields == (("acceptance_rate", "3.1%"), ("num_drafts", "16,833"))
+
+    def test_several_are_one_message_that_names_them(self) -> None:
+        said = alerts_notice(
+            NoticeKind.ALERT_FIRING, key="k", thread="t", new=[alert("b"), alert("a", severity="ticket")], now=NOON
+        )
+        assert said.title == "Cliff: 2 of them (a, b)"
+        assert said.severity is Severity.PAGE
+        assert "b fell" in said.text and "a fell" in said.text
+        assert said.fields == ()
+
+    def test_a_repeat_says_for_how_long_and_who_is_on_it(self) -> None:
+        old = replace(alert(minutes=90), acknowledged_by="ann")
+        said = alerts_notice(NoticeKind.ALERT_REPEAT, key="k", thread="t", new=[], still=[old], now=NOON)
+        assert said.text.startswith("Still firing for 1 h 30 min, acknowledged by ann: a fell")
+
+    def test_the_end_says_after_how_long_and_has_no_runbook(self) -> None:
+        over = replace(alert(minutes=30), state=AlertState.RESOLVED, resolved_at=NOON - timedelta(minutes=10))
+        said = alerts_notice(
+            NoticeKind.ALERT_RESOLVED, key="k", thread="t", new=[], ended=[over], edits=True, now=NOON, simulated=True
+        )
+        assert said.text.startswith("Over after 20 min: a fell") and "Runbook" not in said.text
+        assert said.edits_root and said.simulated
+
+
+class TestDecisions:
+    @pytest.mark.parametrize(
+        ("action", "proposed", "words"),
+        [
+            (Action.RAISE, THREE, "raise num_speculative_tokens 2 -> 3"),
+            (Action.OFF, Setting(method="ngram", num_speculative_tokens=0), "switch speculation off (now ngram, 2"),
+            (Action.RESTART, TWO, "restart with the same setting"),
+        ],
+    )
+    def test_what_is_asked_for_in_a_few_words(self, action: Action, proposed: Setting, words: str) -> None:
+        assert change_words(decision(action, proposed)).startswith(words)
+
+    def test_gains_have_their_interval_or_say_that_there_is_none(self) -> None:
+        assert gain_words(decision()) == "+12.3% (-1.0% to +25.0%)"
+        assert gain_words(decision(gain_low=None)) == "+12.3%"
+        assert "not predicted" in gain_words(decision(gain=None))
+
+    @pytest.mark.parametrize(
+        ("mode", "words"),
+        [(Mode.OBSERVE, "only observed"), (Mode.RECOMMEND, "acceptd apply d-1"), (Mode.APPROVE, "acceptd apply d-1"),
+         (Mode.AUTO, "as soon as limits and pauses allow")],
+    )  # fmt: skip
+    def test_what_happens_next_depends_on_the_mode(self, mode: Mode, words: str) -> None:
+        said = decision_notice(decision(), mode, NOON)
+        assert words in said.text
+        assert said.title == "g: raise num_speculative_tokens 2 -> 3"
+        assert dict(said.fields)["70/50 rule"] == "raise to 3."
+        assert len(said.fields) <= 10
+
+    def test_a_watched_server_is_not_offered_a_command(self) -> None:
+        said = decision_notice(decision(), Mode.RECOMMEND, NOON, is_managed=False)
+        assert "only watches" in said.text and "acceptd apply" not in said.text
+
+    def test_a_refusal_says_why_and_how_to_insist_in_the_same_thread(self) -> None:
+        refused = decision(state=DecisionState.REFUSED, note="not done: a cannot be restarted unnoticed.")
+        said = refused_notice(refused, NOON, simulated=True)
+        assert said.thread == "decision:d-1" and said.in_thread and said.simulated
+        why, rest = said.text.splitlines()
+        assert why == "a cannot be restarted unnoticed."
+        assert rest == "It rests for a day; `acceptd apply d-1` asks again at once."
+
+
+def test_a_report_brings_its_files() -> None:
+    record = ReportRecord("2026-W10", NOON, NOON, NOON, "Two servers gain.", "…", ("/r/a.html", "/r/a.md"))
+    said = report_notice(record, NOON)
+    assert (said.kind, said.text, said.attachments) == (
+        NoticeKind.REPORT, "Two servers gain.", ("/r/a.html", "/r/a.md")
+    )  # fmt: skip
