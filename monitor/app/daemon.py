@@ -221,6 +221,8 @@ class Daemon:
         self._calendar = Calendar(self._telemetry)
         report = self._config.report
         self._calendar.weekly("report", self.reports.scheduled, report.day, report.at, report.timezone)
+        # One that fell due while we were down, or that could not be written, is made within the hour.
+        self._calendar.hourly("report that was missed", self.reports.scheduled, 23)
         self._calendar.daily("prune", self._prune, time(3, 17))
         self._calendar.hourly("roll up", self._roll_up, 7)
         self._calendar.start()
