@@ -24,15 +24,31 @@ class WebServer:
 
     def start(self) -> None:
         """Bind and serve. Raises FatalError where the address cannot be had, naming it."""
-        try:
-            self._server = create_server(
-                self._app, host=self._host, port=self._port, threads=4, ident=None, clear_untrusted_proxy_headers=True
-            )
-        except (OSError, ValueError, socket.gaierror) as error:
-            where = f"{self._host}:{self._port}"
-            raise FatalError(f"web.listen: {where} cannot be used ({error}); set another address") from error
+        # Bound here: waitress leaves a socket open where it cannot bind.
+        self._server = create_server(
+            self._app, sockets=[self._bound()], threads=4, ident=None, clear_untrusted_proxy_headers=True
+        )
         self._thread = threading.Thread(target=self._server.run, name="web", daemon=True)
         self._thread.start()
+
+    def _bound(self) -> socket.socket:
+        where = f"{self._host}:{self._port}"
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            found = socket.socket(family, kind, protocol)
+            try:
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                found.bind(address)
+                found.listen()
+            except OSError:
+                found.close()
+                raise
+        except OSError as error:
+            why = error.strerror or error
+            raise FatalError(f"web.listen: {where} cannot be used ({why}); set another address") from error
+        return found
 
     @property
     def url(self) -> str:

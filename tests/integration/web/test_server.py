@@ -1,0 +1,66 @@
+"""The web server: binds what it was told, says so where it cannot, lets go of it."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import requests
+from flask import Flask
+
+from monitor.errors import FatalError
+from monitor.web.server import WebServer
+
+
+def app() -> Flask:
+    made = Flask("test")
+
+    @made.get("/")
+    def hello() -> str:
+        return "hello"
+
+    return made
+
+
+def test_it_serves_until_it_is_stopped_and_may_be_started_again_on_the_same_port() -> None:
+    server = WebServer(app(), "127.0.0.1:0")
+    server.start()
+    url = server.url
+    assert requests.get(url, timeout=10).text == "hello"
+    assert "waitress" not in requests.get(url, timeout=10).headers.get("Server", "")
+    server.stop()
+    with pytest.raises(requests.ConnectionError):
+        requests.get(url, timeout=10)
+    again = WebServer(app(), url.removeprefix("http://"))
+    again.start()
+    assert requests.get(url, timeout=10).text == "hello"
+    again.stop()
+    again.stop()
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(FatalError, match=rf"web\.listen: {address} cannot be used \(Address already in use\)"):
+            WebServer(app(), address).start()
+
+
+@pytest.mark.parametrize("address", ["no.such.host.invalid:9747", "203.0.113.7:9747"])
+def test_an_address_that_is_not_ours_is_named(address: str) -> None:
+    server = WebServer(app(), address)
+    with pytest.raises(FatalError, match=r"web\.listen: .+ cannot be used"):
+        server.start()
+    server.stop()
+
+
+def test_an_address_of_ipv6_has_brackets() -> None:
+    server = WebServer(app(), "[::1]:0")
+    try:
+        server.start()
+    except FatalError:
+        pytest.skip("no IPv6 loopback on this host")
+    assert server.url.startswith("http://[::1]:")
+    assert requests.get(server.url, timeout=10).text == "hello"
+    server.stop()
