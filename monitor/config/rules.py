@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,7 @@ def load_configured_rules(config: Config) -> LoadedRules:
         except ConfigError as error:
             found += error.problems
     found += _unknown_sets(config, loaded)
+    found += [*_twice_the_file(paths), *_twice_the_alert(paths, loaded)]
     slos: tuple[SloPolicy, ...] = ()
     try:
         slos = load_objectives(slo_paths(config))
@@ -85,6 +87,26 @@ def _text(path: Path) -> str:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([Problem(str(path), str(error), "a readable file")]) from error
+
+
+def _twice_the_file(paths: Sequence[Path]) -> Iterator[Problem]:
+    """Files of one name would be one set, of which the last alone is evaluated."""
+    for name, count in Counter(path.stem for path in paths).items():
+        if count > 1:
+            files = ", ".join(str(path) for path in paths if path.stem == name)
+            yield Problem("rules.files", f"{count} files called {name!r} ({files})", "names of their own")
+
+
+def _twice_the_alert(paths: Sequence[Path], loaded: Mapping[str, RuleSet]) -> Iterator[Problem]:
+    """Alerts of one name would be one alert, which each of its rules resolves for the other."""
+    files: dict[str, list[Path]] = {}
+    for path in {path.stem: path for path in paths}.values():
+        for rule in loaded[path.stem].alerts if path.stem in loaded else ():
+            files.setdefault(rule.name, []).append(path)
+    for name, found in files.items():
+        if len(set(found)) > 1:
+            where = " and ".join(str(path) for path in dict.fromkeys(found))
+            yield Problem(f"alert {name}", f"rules in {where}", "one file (rules.alerts: false leaves the shipped out)")
 
 
 def _unknown_sets(config: Config, loaded: Mapping[str, RuleSet]) -> list[Problem]:
