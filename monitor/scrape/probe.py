@@ -58,11 +58,19 @@ class ServerProbe:
 
     def models(self) -> tuple[str, ...] | None:
         """Ids of the models that `/v1/models` lists, LoRA adapters included; None where it does not answer."""
-        data = self._json("/v1/models")
+        return self._listed()[0]
+
+    def _listed(self) -> tuple[tuple[str, ...] | None, int | None]:
+        """The models, and the status where we may not ask."""
+        try:
+            answer = self._http.get(f"{self._base}/v1/models", deadline_seconds=self._timeout)
+            data = json.loads(answer.body) if answer.status == 200 else None
+        except (ScrapeError, ValueError, RecursionError):
+            return None, None
         entries = data.get("data") if isinstance(data, dict) else None
         if not isinstance(entries, list):
-            return None
-        return tuple(str(e["id"]) for e in entries if isinstance(e, dict) and "id" in e)
+            return None, answer.status if answer.status in (401, 403) else None
+        return tuple(str(e["id"]) for e in entries if isinstance(e, dict) and "id" in e), None
 
     def document(self, path: str) -> object:
         """The JSON at `path`; None where the server has none there.
@@ -83,9 +91,10 @@ class ServerProbe:
         """Whether the server generates one token (greedy, one word in) within the time limit."""
         seconds = timeout_seconds or self._timeout
         if model is None:
-            listed = self.models()
+            listed, refusal = self._listed()
             if not listed:
-                return Probed(False, "/v1/models lists no model")
+                said = f"/v1/models says {refusal}: credentials are missing or wrong" if refusal else None
+                return Probed(False, said or "/v1/models lists no model", said is not None)
             model = listed[0]
         body = {"model": model, "prompt": "Hi", "max_tokens": 1, "temperature": 0}
         try:
@@ -98,7 +107,7 @@ class ServerProbe:
             return Probed(False, f"no token generated: /v1/completions says {answer.status}")
         try:
             choices = json.loads(answer.body)["choices"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return Probed(False, "no token generated: /v1/completions answers something else than a completion")
         return Probed(True, "one token generated") if choices else Probed(False, "no token generated: no choices")
 
