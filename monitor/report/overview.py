@@ -5,6 +5,7 @@ Made from the store alone, so that it is right with the daemon up or down (and s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -293,14 +294,17 @@ def _pause_view(pause: Pause) -> dict[str, Any]:
 def history_rows(
     pairs: Sequence[Pair], name: ServerName, start: datetime, end: datetime, step_seconds: float
 ) -> list[dict[str, Any]]:
-    """A server's history in steps, oldest first; steps without data have None."""
+    """A server's history in steps that end at `end`, oldest first; steps without data have None."""
+    count = math.ceil((end - start).total_seconds() / step_seconds - 1e-9)
+    # The first step may reach back beyond `start`: what is newest must not be the part that is left out.
+    start = end - timedelta(seconds=count * step_seconds)
     buckets: dict[int, list[Pair]] = {}
     for pair in pairs:
         interval: Interval = pair[1]
         if start < interval.end <= end:
             buckets.setdefault(int(((interval.end - start).total_seconds() - 1e-6) // step_seconds), []).append(pair)
     rows = []
-    for index in range(int((end - start).total_seconds() // step_seconds)):
+    for index in range(count):
         at = start + timedelta(seconds=(index + 1) * step_seconds)
         found = signals(
             buckets.get(index, ()), scope=name, at=at, window_seconds=step_seconds + 1.0,
