@@ -11,13 +11,10 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from monitor.app.daemon import Daemon
-from monitor.app.parts import stop_all
-from monitor.app.run import Process
 from monitor.cli.context import Context, demo_folder, find_config, state_folder
 from monitor.cli.output import console
 from monitor.cli.setting_up import look
@@ -28,6 +25,9 @@ from monitor.config.running import is_running, read_running
 from monitor.errors import ConfigError, FatalError, MonitorError, Problem
 from monitor.simulator.demo import demo_servers
 from monitor.targets.local import find_servers
+
+if TYPE_CHECKING:
+    from monitor.app.daemon import Daemon
 
 _DEFAULT_LISTEN = "127.0.0.1:9747"
 #: What a demo leaves in its folder, so that the next one finds servers of one that was killed.
@@ -72,6 +72,9 @@ def demo(ctx: typer.Context) -> None:
     (folder / _DEMO_FILE).write_text(json.dumps(data))
     console.print("[bold white on red] SIMULATED [/] Starting a simulated fleet of "
                   f"{len(data['servers'])} servers: nothing below is real.")
+    # Here and below: the help of all commands waits for no daemon.
+    from monitor.app.run import Process
+
     config = Config.model_validate(data)
     process = Process(config, SystemClock(), reload=lambda: config, config_file=None, on_started=_say_demo)
     set_up_log(config, simulated=True)
@@ -80,7 +83,7 @@ def demo(ctx: typer.Context) -> None:
     finally:
         # They belong to the demo; real servers would go on. An impatient second Ctrl-C must not leave them behind.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        stop_all(config, SystemClock())
+        _stop_all(config)
         console.print("Demo stopped, simulated servers too.")
 
 
@@ -114,6 +117,12 @@ def _stop_what_was_left(folder: Path) -> None:
         config = Config.model_validate_json((folder / _DEMO_FILE).read_text())
     except (OSError, ValueError):
         return
+    _stop_all(config)
+
+
+def _stop_all(config: Config) -> None:
+    from monitor.app.parts import stop_all
+
     stop_all(config, SystemClock())
 
 
@@ -165,6 +174,8 @@ def _say_demo(daemon: Daemon) -> None:
 
 
 def _serve(read: Callable[[], Config], path: Path | None) -> None:
+    from monitor.app.run import Process
+
     config = read()
     set_up_log(config, simulated=False)
     process = Process(config, SystemClock(), reload=read, config_file=path, on_started=_say_started)
