@@ -12,7 +12,8 @@ HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrn
 def row(number: int, port: int, state: str, inode: int, *, wide: bool = False) -> str:
     address = ("0" * 32 if wide else "0100007F") + f":{port:04X}"
     nobody = ("0" * 32 if wide else "00000000") + ":0000"
-    return f"   {number}: {address} {nobody} {state} 00000000:00000000 00:00000000 00000000  0        0 {inode} 1 0 100\n"
+    queues = "00000000:00000000 00:00000000 00000000"
+    return f"   {number}: {address} {nobody} {state} {queues}  0        0 {inode} 1 0 100\n"
 
 
 class Proc:
