@@ -1,32 +1,27 @@
-"""One server's HTTP client: kept connections, total deadline, size limit, one redirect on the same origin.
+"""One server's HTTP client: pooled connections, total deadline, size limit, one redirect on the same origin.
 
-The one table that maps errors of sockets, TLS and HTTP to ours lives here. Proxies and logins of the environment are
-not looked at: they must not see what is meant for a server on this network.
+The one table that maps errors of `requests` to ours lives here.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from email.message import Message
-from http.client import HTTPException, IncompleteRead
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import urllib3
 
 from monitor.errors import ScrapeError, ScrapeTimeout, TooLarge, Unreachable
 from monitor.launch.redact import redact_text
-from monitor.scrape.connection import BodyTooLarge, BrokeOff, Connection, Origin, Request
-from monitor.scrape.watchdog import Exchange, Watchdog
+from monitor.scrape.watchdog import Exchange, Watchdog, WatchedAdapter
 
+_CHUNK = 65536
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_PORTS = {"http": 80, "https": 443}
-#: Characters of a path or query that are sent as they are (RFC 3986); what is quoted already stays so.
-_SAFE = "/%?:@!$&'()*+,;=~-._[]"
 #: Requests kept ready; a server is asked for less than ten different pages.
-_MAX_KEPT = 32
+_MAX_PREPARED = 32
 #: The classic text format. OpenMetrics is not asked for: newer client libraries then rename `vllm:x` to `vllm_x`.
 ACCEPT_PAGE = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 
@@ -52,7 +47,7 @@ class Answer:
     content_type: str
     body: bytes
     url: str
-    headers: Message = field(default_factory=Message, compare=False, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
 
 class ServerClient:
@@ -61,11 +56,25 @@ class ServerClient:
     def __init__(self, watchdog: Watchdog, credentials: Credentials | None = None, *, size_limit: int) -> None:
         self._watchdog = watchdog
         self._size_limit = size_limit
-        self._known = credentials or Credentials()
         self._lock = threading.Lock()
-        self._tls: ssl.SSLContext | None = None
-        self._connections: dict[Origin, Connection] = {}
-        self._gets: dict[tuple[str, str], tuple[Origin, Request]] = {}
+        known = credentials or Credentials()
+        # The adapter alone, without a session around it: no proxy or .netrc of the environment sees what is meant for a
+        # server on this network, no cookie is kept, and a scrape costs half.
+        self._adapter = WatchedAdapter(pool_connections=1, pool_maxsize=2)
+        self._verify = known.ca_file or known.verify
+        if not self._verify:
+            # The operator has said so in the configuration; a warning with every scrape says nothing new.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        self._cert = (known.cert_file, known.key_file) if known.cert_file and known.key_file else known.cert_file
+        # Not asked for compression: a page is small beside a GPU's network, and packing it costs the server more.
+        self._headers: dict[str, str | bytes] = {"User-Agent": "acceptd", "Accept-Encoding": "identity"}
+        self._auth: Any = None
+        if known.bearer_token:
+            self._headers["Authorization"] = f"Bearer {known.bearer_token.strip()}".encode()
+        elif known.username:
+            # As UTF-8 (RFC 7617); requests would take Latin-1 and fail on everything beyond.
+            self._auth = (known.username.encode(), (known.password or "").encode())
+        self._prepared: dict[tuple[str, str], requests.PreparedRequest] = {}
 
     def get(self, url: str, *, deadline_seconds: float, accept: str = "*/*") -> Answer:
         """The whole answer to GET `url`, whatever its status.
@@ -77,132 +86,141 @@ class ServerClient:
 
     def post_json(self, url: str, body: object, *, deadline_seconds: float) -> Answer:
         """The whole answer to POST `url` with a JSON body; errors as `get`."""
-        packed = json.dumps(body, allow_nan=False).encode()
-        return self._exchange(url, deadline_seconds, lambda where: self._request("POST", where, body=packed))
+        return self._exchange(url, deadline_seconds, lambda where: self._prepare("POST", where, json=body))
 
     def close(self) -> None:
-        """Close the kept connections."""
-        with self._lock:
-            for connection in self._connections.values():
-                connection.close()
+        """Close the pooled connections."""
+        self._adapter.close()
 
-    def _get(self, url: str, accept: str) -> tuple[Origin, Request]:
-        """The same few pages are asked for again and again: their requests are made once."""
-        known = self._gets.get((url, accept))
+    def _get(self, url: str, accept: str) -> requests.PreparedRequest:
+        """The same few pages are asked for again and again: making their requests once is half of what asking costs."""
+        known = self._prepared.get((url, accept))
         if known is None:
-            if len(self._gets) >= _MAX_KEPT:
-                self._gets.clear()
-            known = self._gets[url, accept] = self._request("GET", url, accept=accept)
+            if len(self._prepared) >= _MAX_PREPARED:
+                self._prepared.clear()
+            known = self._prepared[url, accept] = self._prepare("GET", url, accept=accept)
         return known
 
-    def _request(
-        self, method: str, url: str, *, accept: str = "*/*", body: bytes | None = None
-    ) -> tuple[Origin, Request]:
-        origin, target, login = parse_url(url)
-        headers: dict[str, str | bytes] = {"User-Agent": "acceptd", "Accept": accept}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        authorization = _authorization(self._known, login)
-        if authorization is not None:
-            headers["Authorization"] = authorization
-        return origin, Request(method, target, headers, body)
+    def _prepare(self, method: str, url: str, *, accept: str = "*/*", json: object = None) -> requests.PreparedRequest:
+        headers = {**self._headers, "Accept": accept}
+        return requests.Request(method, url, headers=headers, auth=self._auth, json=json).prepare()
 
-    def _exchange(self, url: str, seconds: float, make: Callable[[str], tuple[Origin, Request]]) -> Answer:
+    def _exchange(self, url: str, seconds: float, request: Callable[[str], requests.PreparedRequest]) -> Answer:
         with self._lock, self._watchdog.limit(seconds) as exchange:
             try:
-                answer = self._once(url, *make(url), seconds, exchange)
+                answer = self._once(request(url), seconds, exchange)
                 if answer.status in _REDIRECTS and "Location" in answer.headers:
-                    target = _redirect(answer)
-                    answer = self._once(target, *make(target), seconds, exchange)
+                    answer = self._once(request(_redirect(answer)), seconds, exchange)
                     if answer.status in _REDIRECTS:
                         raise ScrapeError(f"{redact_text(url)}: redirects twice, which is not followed")
             except ScrapeError:
+                if exchange.expired:
+                    raise ScrapeTimeout(_late(url, seconds)) from None
                 raise
-            except BodyTooLarge as error:
-                raise TooLarge(f"{redact_text(url)}: more than {self._size_limit} bytes") from error
-            except (OSError, HTTPException, BrokeOff, ValueError) as error:
+            except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
                 raise _ours(redact_text(url), seconds, exchange, error) from error
             if exchange.expired:
-                raise ScrapeTimeout(_late(redact_text(url), seconds))
+                raise ScrapeTimeout(_late(url, seconds))
             return answer
 
-    def _once(self, url: str, origin: Origin, request: Request, seconds: float, exchange: Exchange) -> Answer:
-        connection = self._connections.get(origin)
-        if connection is None:
-            connection = self._connections[origin] = Connection(origin, self._context(origin))
-        got = connection.exchange(request, seconds=seconds, limit=self._size_limit, carry=exchange.carry)
-        return Answer(got.status, got.headers.get("Content-Type", ""), got.body, url, got.headers)
+    def _once(self, request: requests.PreparedRequest, seconds: float, exchange: Exchange) -> Answer:
+        url = request.url or ""
+        try:
+            response = self._send(request, seconds)
+        except requests.ConnectionError as error:
+            if request.method != "GET" or exchange.expired or not _was_dropped(error):
+                raise
+            # Most likely a connection kept from the last scrape that the server closed at this moment.
+            response = self._send(request, seconds)
+        try:
+            body = self._read(response.raw, url)
+        finally:
+            response.raw.release_conn()
+        headers = response.headers
+        return Answer(response.status_code, headers.get("Content-Type", ""), body, url, headers)
 
-    def _context(self, origin: Origin) -> ssl.SSLContext | None:
-        """TLS as the credentials have it, made when it is first needed: it reads files."""
-        if origin.scheme == "https" and self._tls is None:
-            known = self._known
-            self._tls = ssl.create_default_context(cafile=known.ca_file)
-            if not known.verify:
-                self._tls.check_hostname = False
-                self._tls.verify_mode = ssl.CERT_NONE
-            if known.cert_file:
-                self._tls.load_cert_chain(known.cert_file, known.key_file)
-        return self._tls
+    def _send(self, request: requests.PreparedRequest, seconds: float) -> requests.Response:
+        return self._adapter.send(
+            request, stream=True, timeout=(seconds, seconds), verify=self._verify, cert=self._cert
+        )
 
-
-def parse_url(url: str) -> tuple[Origin, str, str | None]:
-    """Origin, path with query, and the login in it (`user:password`, None without one).
-
-    Raises:
-        ScrapeError: it is no http or https URL with a host.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port or _PORTS[parts.scheme]
-        host = (parts.hostname or "").encode("idna").decode()
-    except (ValueError, KeyError):
-        raise ScrapeError(f"{redact_text(url)}: not a URL that can be asked") from None
-    if not host or any(char.isspace() for char in host):
-        raise ScrapeError(f"{redact_text(url)}: not a URL that can be asked")
-    target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
-    login = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return Origin(parts.scheme, host, port), target, login
-
-
-def _authorization(known: Credentials, login: str | None) -> bytes | None:
-    """The header's value, in UTF-8 (RFC 7617)."""
-    if known.bearer_token:
-        return f"Bearer {known.bearer_token.strip()}".encode()
-    if known.username:
-        login = f"{known.username}:{known.password or ''}"
-    return None if login is None else b"Basic " + base64.b64encode(login.encode())
+    def _read(self, raw: urllib3.HTTPResponse, url: str) -> bytes:
+        """The body, unpacked. One read where it is as it comes; small ones where little may unpack to much."""
+        limit = self._size_limit
+        at_once = _CHUNK if "Content-Encoding" in raw.headers else limit + 1
+        parts, size = [], 0
+        # To the empty read, which is where a body that broke off is noticed.
+        while size <= limit and (part := raw.read(at_once, decode_content=True)):
+            parts.append(part)
+            size += len(part)
+        body = b"".join(parts)
+        if size > limit:
+            raw.close()
+            raise TooLarge(f"{redact_text(url)}: more than {limit} bytes")
+        return body
 
 
 def _redirect(answer: Answer) -> str:
     """Where a redirect goes, if it stays on its origin: credentials are never sent elsewhere."""
     target, shown = urljoin(answer.url, answer.headers.get("Location", "")), redact_text(answer.url)
-    if parse_url(target)[0] != parse_url(answer.url)[0]:
-        parts = urlsplit(target)
-        where = f"{parts.scheme}://{parts.hostname}{parts.path}"
-        raise ScrapeError(f"{shown}: redirects to another origin ({where}), which is not followed")
+    if _origin(target) != _origin(answer.url):
+        raise ScrapeError(f"{shown}: redirects to another origin ({_bare(target)}), which is not followed")
     return target
 
 
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _bare(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}{parts.path}"
+
+
+def _was_dropped(error: BaseException) -> bool:
+    """Whether the connection ended before a byte of the answer."""
+    inner: BaseException | None = error
+    while inner is not None and not isinstance(inner, ConnectionResetError | BrokenPipeError):
+        inner = next((a for a in inner.args if isinstance(a, BaseException)), None)
+    return inner is not None  # http.client.RemoteDisconnected is a ConnectionResetError
+
+
 def _late(url: str, seconds: float) -> str:
-    return f"{url}: no whole answer within {seconds:g} s"
+    return f"{redact_text(url)}: no whole answer within {seconds:g} s"
 
 
 def _ours(url: str, seconds: float, exchange: Exchange, error: Exception) -> ScrapeError:
-    """The one table from errors of sockets, TLS and HTTP to ours; `url` is shown as it is."""
-    if exchange.expired or isinstance(error, TimeoutError):
+    """The one table from errors of requests and urllib3 to ours; `url` is shown as it is."""
+    if exchange.expired or isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
         return ScrapeTimeout(_late(url, seconds))
-    if isinstance(error, ssl.SSLError):
-        return Unreachable(f"{url}: TLS failed ({error.strerror or error})")
-    if isinstance(error, ConnectionRefusedError):
-        return Unreachable(f"{url}: connection refused")
-    if isinstance(error, ConnectionResetError | BrokenPipeError):
-        return Unreachable(f"{url}: connection reset")
-    if isinstance(error, BrokeOff | IncompleteRead):
-        return Unreachable(f"{url}: the answer broke off ({error})")
-    if isinstance(error, HTTPException):
-        return Unreachable(f"{url}: the answer is not HTTP ({str(error)[:100] or type(error).__name__})")
-    if isinstance(error, OSError):
-        return Unreachable(f"{url}: {error.strerror or error}")
-    # http.client shows the value of a header that it refuses, so nothing of the error may be said.
-    return ScrapeError(f"{url}: the credentials have a line break or another character that no header takes")
+    if isinstance(error, requests.exceptions.InvalidHeader):
+        return ScrapeError(f"{url}: the credentials have a line break or another character that no header takes")
+    if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
+        return ScrapeError(f"{url}: not a URL that can be asked")
+    if isinstance(error, requests.exceptions.SSLError | urllib3.exceptions.SSLError):
+        return Unreachable(f"{url}: TLS failed ({_cause(error)})")
+    if isinstance(error, urllib3.exceptions.ProtocolError | urllib3.exceptions.DecodeError):
+        return Unreachable(f"{url}: the answer broke off ({_cause(error)})")
+    if isinstance(error, requests.ConnectionError):
+        return Unreachable(f"{url}: {_cause(error)}")
+    return ScrapeError(f"{url}: {_cause(error)}")
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason in words, without the object addresses that urllib3 puts in its texts."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(inner, ConnectionResetError | BrokenPipeError):
+            return "connection reset"
+        reason = getattr(inner, "reason", None)
+        following = reason if isinstance(reason, BaseException) else inner.__cause__ or inner.__context__
+        args = [a for a in inner.args if isinstance(a, BaseException)]
+        following = following or (args[0] if args else None)
+        if following is None or following is inner:
+            break
+        inner = following
+    text = getattr(inner, "strerror", None) or str(inner)
+    return str(text)[:200] or type(error).__name__

@@ -1,7 +1,7 @@
 """A deadline for whole HTTP exchanges: shuts the socket of a request that is over time.
 
-Timeouts of sockets are per read, so a server that drips a byte a second never times out. One thread watches all
-exchanges under way; it sleeps until the first of their deadlines, by which nearly all of them are over.
+The timeouts of `requests` are per read, so a server that drips a byte a second never times out. One thread watches
+all exchanges under way; it sleeps until the first of their deadlines, which nearly all are gone by then.
 """
 
 from __future__ import annotations
@@ -10,8 +10,14 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
+
+import urllib3
+from requests.adapters import HTTPAdapter
 
 from monitor.clock import Clock
+
+_current = threading.local()
 
 
 class Exchange:
@@ -70,6 +76,7 @@ class Watchdog:
     def limit(self, seconds: float) -> Iterator[Exchange]:
         """Run one exchange of this thread under a deadline of so many seconds."""
         exchange = Exchange(self._clock.monotonic() + seconds)
+        _current.exchange = exchange
         with self._wake:
             self._exchanges.add(exchange)
             if self._looks_at is None or exchange.deadline < self._looks_at:
@@ -78,6 +85,7 @@ class Watchdog:
         try:
             yield exchange
         finally:
+            _current.exchange = None
             with self._wake:
                 self._exchanges.discard(exchange)
 
@@ -91,3 +99,46 @@ class Watchdog:
                 ahead = [exchange.deadline for exchange in self._exchanges if not exchange.expired]
                 self._looks_at = min(ahead, default=None)
                 self._wake.wait(None if self._looks_at is None else self._looks_at - now)
+
+
+def _carry(sock: socket.socket | None) -> None:
+    exchange: Exchange | None = getattr(_current, "exchange", None)
+    if exchange is not None:
+        exchange.carry(sock)
+
+
+class _WatchedConnection(urllib3.connection.HTTPConnection):
+    def connect(self) -> None:
+        super().connect()
+        _carry(self.sock)
+
+    def getresponse(self) -> Any:
+        _carry(self.sock)
+        return super().getresponse()
+
+
+class _WatchedTlsConnection(urllib3.connection.HTTPSConnection):
+    def connect(self) -> None:
+        super().connect()
+        _carry(self.sock)
+
+    def getresponse(self) -> Any:
+        _carry(self.sock)
+        return super().getresponse()
+
+
+class _WatchedPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _WatchedConnection
+
+
+class _WatchedTlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _WatchedTlsConnection
+
+
+class WatchedAdapter(HTTPAdapter):
+    """A requests adapter whose connections tell the current exchange which socket they use."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the pool manager with connections that can be cut."""
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {"http": _WatchedPool, "https": _WatchedTlsPool}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import socket
 import struct
@@ -16,7 +15,7 @@ from monitor.clock import SystemClock
 from monitor.config.load import metrics_url
 from monitor.config.model import ServerConfig
 from monitor.errors import ScrapeError, ScrapeTimeout, TooLarge, Unreachable
-from monitor.scrape.client import ACCEPT_PAGE, Answer, Credentials, ServerClient, parse_url
+from monitor.scrape.client import ACCEPT_PAGE, Answer, Credentials, ServerClient
 from monitor.scrape.watchdog import Watchdog
 
 Handler = Callable[[socket.socket, bytes], None]
@@ -240,28 +239,11 @@ def test_a_connection_that_was_closed_while_idle_is_opened_anew(watchdog: Watchd
         client.close()
 
 
-def test_a_server_that_drops_a_new_connection_is_unreachable_at_once(watchdog: Watchdog) -> None:
+def test_a_server_that_always_drops_the_connection_is_asked_twice_and_then_unreachable(watchdog: Watchdog) -> None:
     seen: list[bytes] = []
-    with raw_server(lambda _, head: seen.append(head)) as url, pytest.raises(Unreachable, match="reset"):
+    with raw_server(lambda _, head: seen.append(head)) as url, pytest.raises(Unreachable, match=r"reset|closed"):
         get(watchdog, url)
-    assert len(seen) == 1
-
-
-def test_a_kept_connection_that_ends_before_the_answer_is_replaced_once(watchdog: Watchdog) -> None:
-    seen: list[bytes] = []
-    keep = answer(b"x 1\n").replace(b"Connection: close\r\n", b"")
-
-    def serve(connection: socket.socket, head: bytes) -> None:
-        seen.append(head)
-        connection.sendall(keep)
-        seen.append(connection.recv(4096))  # the next question, which it hangs up on
-
-    with raw_server(serve) as url:
-        client = ServerClient(watchdog, size_limit=1000)
-        for _ in range(3):
-            assert client.get(url, deadline_seconds=5).body == b"x 1\n"
-        client.close()
-    assert [bool(head) for head in seen[:5]] == [True] * 5
+    assert len(seen) == 2
 
 
 def test_what_changes_something_is_never_sent_twice(watchdog: Watchdog) -> None:
@@ -298,88 +280,3 @@ def test_a_secret_in_the_url_is_not_in_the_message(watchdog: Watchdog, url: str)
 def test_what_is_no_url_is_an_error_in_words(watchdog: Watchdog, url: str) -> None:
     with pytest.raises(ScrapeError, match="not a URL that can be asked"):
         get(watchdog, url)
-
-
-@pytest.mark.parametrize("encoding", ["br", "gzip, br", "zstd"])
-def test_an_encoding_that_was_not_asked_for_is_no_page(watchdog: Watchdog, encoding: str) -> None:
-    head = f"Content-Type: text/plain\r\nContent-Encoding: {encoding}"
-    with raw_server(lambda c, _: c.sendall(answer(b"x 1\n", headers=head))) as url:
-        with pytest.raises(Unreachable, match="was not asked for"):
-            get(watchdog, url)
-
-
-def test_packed_data_that_end_too_early_are_no_page(watchdog: Watchdog) -> None:
-    short = gzip.compress(b"vllm:x 1\n" * 100)[:-12]
-    head = "Content-Type: text/plain\r\nContent-Encoding: gzip"
-    with raw_server(lambda c, _: c.sendall(answer(short, headers=head))) as url:
-        with pytest.raises(Unreachable, match="broke off"):
-            get(watchdog, url)
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_chunked_body_is_put_together_or_broke_off(watchdog: Watchdog, whole: bool) -> None:
-    chunks = b"4\r\nx 1\n\r\n5\r\nyy 2\n\r\n" + (b"0\r\n\r\n" if whole else b"7\r\nzz")
-    body = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/plain\r\n\r\n" + chunks
-    with raw_server(lambda c, _: c.sendall(body)) as url:
-        if whole:
-            assert get(watchdog, url).body == b"x 1\nyy 2\n"
-        else:
-            with pytest.raises(Unreachable, match="broke off"):
-                get(watchdog, url)
-
-
-@pytest.mark.parametrize(
-    ("url", "target"),
-    [
-        ("http://h", "/"), ("http://h/a b?c=d e&f=ü", "/a%20b?c=d%20e&f=%C3%BC"), ("http://h/%20?q=%2F", "/%20?q=%2F"),
-        ("http://h:81/m?x=[1]#frag", "/m?x=[1]"),
-    ],
-)  # fmt: skip
-def test_path_and_query_are_quoted_where_they_must_be(url: str, target: str) -> None:
-    assert parse_url(url)[1] == target
-
-
-def test_a_login_in_the_url_is_sent_and_not_shown(watchdog: Watchdog) -> None:
-    seen: list[bytes] = []
-
-    def serve(connection: socket.socket, head: bytes) -> None:
-        seen.append(head)
-        connection.sendall(answer(b"x 1\n"))
-
-    with raw_server(serve) as url:
-        get(watchdog, url.replace("http://", "http://op:p%40ss@"))
-    assert b"Authorization: Basic " + base64.b64encode(b"op:p@ss") in seen[0]
-
-
-@pytest.mark.parametrize("what", [b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500, b"HTTP/1.1 " + b"9" * 70_000, b"\r\n"])
-def test_headers_without_end_or_sense_are_unreachable(watchdog: Watchdog, what: bytes) -> None:
-    with raw_server(lambda c, _: c.sendall(what)) as url, pytest.raises(Unreachable):
-        get(watchdog, url)
-
-
-def test_a_tls_handshake_that_never_ends_is_cut_at_the_deadline(watchdog: Watchdog) -> None:
-    stop = threading.Event()
-
-    def drip(connection: socket.socket, _: bytes) -> None:
-        for byte in b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc\x03\x03" + b"\x00" * 500:
-            if stop.wait(0.05):
-                return
-            connection.sendall(bytes([byte]))
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(5)
-
-        def serve() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                try:
-                    drip(connection, b"")
-                except OSError:
-                    pass
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        with pytest.raises(ScrapeTimeout, match=r"within 0\.5 s"):
-            get(watchdog, f"https://127.0.0.1:{listener.getsockname()[1]}", seconds=0.5)
-        stop.set()
-        thread.join()
