@@ -32,7 +32,7 @@ from tests.fakes.slack_server import CHANNEL_NAME, TOKEN, Message, SlackServer
 Found = TypeVar("Found")
 CLOCK = SystemClock()
 #: How long anything may take before a test fails (seconds): a deadline, never a measure.
-PATIENCE = 90.0
+PATIENCE = 180.0
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 #: The group of people that a page names.
