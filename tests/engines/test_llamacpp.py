@@ -35,12 +35,18 @@ from monitor.store.opening import open_store
 from monitor.targets.local import server_behind
 from monitor.targets.told import ask_server
 from monitor.telemetry import Telemetry
+from tests.rigs.llamacpp.build import is_built
 from tests.rigs.llamacpp.server import draft_simple, model_file, running_server
 from tests.rigs.load import PROMPTS
 from tests.rigs.processes import free_port
 from tests.rigs.running import RunningServer, is_healthy
 
-pytestmark = pytest.mark.llamacpp
+pytestmark = [
+    pytest.mark.llamacpp,
+    pytest.mark.skipif(
+        not is_built() and not os.environ.get("CI"), reason="not built: python3.11 tests/rigs/llamacpp/build.py"
+    ),
+]
 
 NAME = ServerName("llama")
 #: Where a server waits for its answer; generous, since the machine may be busy.

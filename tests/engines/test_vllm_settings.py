@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,9 +22,15 @@ from monitor.scrape.probe import ServerProbe
 from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import server_behind
 from monitor.targets.told import ask_server
+from tests.rigs.vllm.build import is_built
 from tests.rigs.vllm.server import ngram, running_server
 
-pytestmark = pytest.mark.vllm
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.skipif(
+        not is_built() and not os.environ.get("CI"), reason="not built: python3.11 tests/rigs/vllm/build.py"
+    ),
+]
 
 SAID = {SettingSource.COMMAND_LINE, SettingSource.SERVER_INFO}
 
