@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from monitor.model.life import DIFFUSION, Setting
@@ -13,9 +14,8 @@ from monitor.model.signal import SignalSet
 from monitor.signals.window import Pair
 from monitor.tuning import Fact, Limits, TuneInput
 from monitor.tuning.observe import load_of, row_of, rows_of
+from monitor.tuning.standdown import is_too_little
 
-#: Drafts in the rules' own window from which it alone speaks for the setting in force.
-ENOUGH_DRAFTS = 5000.0
 #: CUSUM of a fall that is a fault and no setting (standard deviations; tuning.md §3.2: 8 is worth an action).
 FALL = 8.0
 #: Share of intervals with queued requests above which a server is saturated (tuning.md §4.4).
@@ -76,20 +76,12 @@ def tune_input(
     now: datetime,
 ) -> TuneInput:
     """Everything the tuner is told of one group."""
-    observed = rows_of(pairs)
     tokens = setting.num_speculative_tokens
-    since = now - timedelta(seconds=window.window_seconds)
-    recent = [interval for life, interval in pairs if interval.end > since and life.setting == setting]
-    if tokens is not None and recent:
-        current = row_of(recent, setting)
-        if (current.num_drafts or 0.0) >= ENOUGH_DRAFTS:
-            # What the rules judge and what the tuner weighs must be the same numbers.
-            observed[tokens] = current
     day = now - timedelta(days=1)
-    return TuneInput(
+    given = TuneInput(
         method=setting.method,
         num_speculative_tokens=tokens,
-        observed=observed,
+        observed=rows_of(pairs),
         limits=Limits(
             minimum=limits.min_speculative_tokens, maximum=limits.max_speculative_tokens, allow_off=limits.allow_off
         ),
@@ -99,6 +91,16 @@ def tune_input(
         facts=known_facts,
         replicas=replicas,
     )
+    since = now - timedelta(seconds=window.window_seconds)
+    recent = [interval for life, interval in pairs if interval.end > since and life.setting == setting]
+    if tokens is None or not recent:
+        return given
+    current = row_of(recent, setting)
+    if is_too_little(current, tokens, given):
+        # A short window of a busy server: all that was seen at the setting may be enough where it is not.
+        return given
+    # What the rules judge and what the tuner weighs must be the same numbers.
+    return replace(given, observed={**given.observed, tokens: current})
 
 
 def evidence(window: SignalSet, names: Mapping[str, float | None]) -> dict[str, float | None]:

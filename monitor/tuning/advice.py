@@ -50,8 +50,7 @@ SENTENCES: Mapping[Reason, str] = {
         "At {to} acceptance is predicted at {predicted}, which would trip the opposite rule."
     ),
     Reason.TOO_LITTLE_DATA: (
-        "Only {drafts} drafts and {requests} finished requests at {now} so far; {need} are needed before anything"
-        " is claimed."
+        "Too little has been seen at {now} for anything to be claimed: {short}."
     ),
     Reason.NO_DATA: "Nothing is known of the setting in force: no acceptance and no step time at {now}.",
     Reason.CONDITION_NOT_HELD: "The condition has not held for long enough.",
@@ -123,7 +122,7 @@ def sentence(
         "low": percent(forecast.gain_low if forecast else None, is_signed=True),
         "high": percent(forecast.gain_high if forecast else None, is_signed=True),
         "predicted": percent(forecast.rate if forecast else None),
-        "rate": "unknown", "drafts": "unknown", "requests": "unknown", "need": "more", "first": "few",
+        "rate": "unknown", "short": "more is needed", "first": "few",
     }
     text = SENTENCES[reason].format(**{**parts, **words})
     return text[0].upper() + text[1:]

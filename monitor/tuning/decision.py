@@ -14,7 +14,7 @@ from monitor.model.decision import Action, Reason
 from monitor.tuning.advice import TuneAdvice, sentence
 from monitor.tuning.forecast import Forecast, forecasts
 from monitor.tuning.observed import Drafting, Fact, TuneInput
-from monitor.tuning.standdown import is_wrong_pair, stand_down
+from monitor.tuning.standdown import is_wrong_pair, shortfalls, stand_down
 from monitor.tuning.threshold import threshold_answer, why_they_differ
 
 #: A restart must earn this many times the serving time it costs, within the horizon.
@@ -153,8 +153,7 @@ def _answer(
     first = row.survival[0] if row is not None and row.survival else None
     text = sentence(
         reason, now=now, to=subject, forecast=forecast,
-        drafts=_count(row.num_drafts if row else None), requests=_count(row.finished_requests if row else None),
-        need=f"{given.need_drafts:.0f} drafts and {given.need_requests:.0f} requests",
+        short=", ".join(shortfalls(row, now, given)) if row is not None and now is not None else "nothing yet",
         first=f"{100 * first:.0f} %" if first is not None else "few",
     )
     # Where nothing was weighed, that is not why they differ.
@@ -166,8 +165,4 @@ def _answer(
         gain=moved.gain if moved else None, gain_low=moved.gain_low if moved else None,
         gain_high=moved.gain_high if moved else None, forecasts=found or {},
     )
-
-
-def _count(number: float | None) -> str:
-    return "an unknown number of" if number is None else f"{number:.0f}"
 

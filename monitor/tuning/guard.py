@@ -14,7 +14,7 @@ from monitor.tuning.advice import sentence
 from monitor.tuning.decision import tune, worth
 from monitor.tuning.forecast import Forecast, forecasts
 from monitor.tuning.observed import Fact, TuneInput
-from monitor.tuning.standdown import is_wrong_pair, stand_down
+from monitor.tuning.standdown import is_wrong_pair, shortfalls, stand_down
 from monitor.tuning.threshold import LOWER_BELOW, RAISE_ABOVE, rate_of
 
 #: Lower bound (95 %) of a gain that is acted on although no trigger fires (ratio).
@@ -108,12 +108,10 @@ def guarded(given: TuneInput) -> Guarded:
 
 
 def _refuse(given: TuneInput, proposed: int | None, reason: Reason, forecast: Forecast | None = None) -> Guarded:
-    row = given.current
+    row, now = given.current, given.num_speculative_tokens
     text = sentence(
-        reason, now=given.num_speculative_tokens, to=proposed, forecast=forecast,
-        drafts=f"{row.num_drafts:.0f}" if row is not None and row.num_drafts is not None else "unknown",
-        requests=f"{row.finished_requests:.0f}" if row is not None and row.finished_requests is not None else "unknown",
-        need=f"{given.need_drafts:.0f} drafts and {given.need_requests:.0f} requests",
+        reason, now=now, to=proposed, forecast=forecast,
+        short=", ".join(shortfalls(row, now, given)) if row is not None and now is not None else "nothing yet",
         first=f"{100 * row.survival[0]:.0f} %" if row is not None and row.survival else "few",
     )
     return Guarded(False, proposed, reason, text, forecast)

@@ -43,10 +43,17 @@ def stand_down(given: TuneInput) -> tuple[Action, Reason] | None:
 
 def is_too_little(row: Row, tokens: int, given: TuneInput) -> bool:
     """Whether the row is known to rest on less than a claim needs; what is unknown does not bar."""
-    few_drafts = tokens > 0 and row.num_drafts is not None and row.num_drafts < given.need_drafts
-    few_requests = row.finished_requests is not None and row.finished_requests < given.need_requests
-    too_short = row.covered_seconds is not None and row.covered_seconds < given.need_seconds
-    return few_drafts or few_requests or too_short
+    return bool(shortfalls(row, tokens, given))
+
+
+def shortfalls(row: Row, tokens: int, given: TuneInput) -> list[str]:
+    """What the row has too little of for a claim, in words ("100 of 5000 drafts"); empty where it has enough."""
+    parts = (
+        (row.num_drafts if tokens > 0 else None, given.need_drafts, "drafts"),
+        (row.finished_requests, given.need_requests, "finished requests"),
+        (row.covered_seconds, given.need_seconds, "seconds"),
+    )
+    return [f"{has:.0f} of {need:.0f} {what}" for has, need, what in parts if has is not None and has < need]
 
 
 def is_wrong_pair(given: TuneInput) -> bool:

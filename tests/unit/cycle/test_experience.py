@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.cycle.experience import ENOUGH_DRAFTS, evidence, facts, rejected, tune_input
+from monitor.cycle.experience import evidence, facts, rejected, tune_input
 from monitor.model.life import DIFFUSION, Setting
 from monitor.model.reading import Flag
 from monitor.model.record import Rejection
@@ -16,6 +16,7 @@ from monitor.model.signal import Signal, SignalSet
 from monitor.signals.build import signals
 from monitor.signals.window import Pair
 from monitor.tuning import Fact
+from monitor.tuning.standdown import is_too_little
 from tests.unit.signals.windows import NOON, life, run_of
 
 EAGLE = Setting(method="eagle3", num_speculative_tokens=3)
@@ -46,13 +47,21 @@ class TestWhatTheTunerIsTold:
         assert told.observed[3].num_drafts == 20_000.0  # type: ignore[attr-defined]
 
     def test_one_with_too_few_drafts_does_not(self) -> None:
-        few = ENOUGH_DRAFTS / 20 - 1
+        few = 5000.0 / 20 - 1
         pairs = [
             *run_of(THREE, 100, ends_at=-300.0, per_pos=(800.0, 600.0, 400.0)),
             *run_of(THREE, 20, drafts=few, per_pos=(0.5 * few, 0.3 * few, 0.1 * few)),
         ]
         told = self.told(pairs)
         assert told.observed[3].length > 2.6  # type: ignore[attr-defined]
+
+    def test_one_that_is_too_short_does_not_however_many_drafts_it_has(self) -> None:
+        # A rule with a window of a minute on a server with 240 drafts a second was told "too little" for ever.
+        pairs = run_of(THREE, 40, drafts=3600.0, per_pos=(50.0, 40.0, 30.0))
+        told = self.told(pairs, seconds=60.0)
+        row = told.observed[3]  # type: ignore[attr-defined]
+        assert row.covered_seconds == pytest.approx(600.0)
+        assert not is_too_little(row, 3, told)  # type: ignore[arg-type]
 
     def test_limits_and_the_rest_pass_through(self) -> None:
         limits = ActionLimits(min_speculative_tokens=2, max_speculative_tokens=5, allow_off=True)

@@ -199,6 +199,19 @@ def test_without_enough_data_nothing_is_claimed(tokens, rows, reason):
     assert (found.action, found.reason, found.num_speculative_tokens) == (Action.KEEP, reason, tokens)
 
 
+@pytest.mark.parametrize(
+    ("short", "words"),
+    [
+        ({"num_drafts": 100.0}, "100 of 5000 drafts"),
+        ({"num_drafts": 9000.0, "covered_seconds": 56.0}, "56 of 120 seconds"),
+        ({"finished_requests": 3.0, "covered_seconds": 56.0}, "3 of 30 finished requests, 56 of 120 seconds"),
+    ],
+)
+def test_what_is_short_is_named_and_nothing_else(short, words):
+    found = tune(given(3, {3: row(**short)}))
+    assert found.sentence == f"Too little has been seen at 3 tokens for anything to be claimed: {words}."
+
+
 def test_off_is_probed_again_only_where_there_are_replicas():
     lone = tune(given(0, {0: OFF}))
     several = tune(given(0, {0: OFF}, replicas=3))
