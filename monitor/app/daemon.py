@@ -396,7 +396,8 @@ class Daemon:
         )
         host = urlsplit(f"//{config.web.listen}").hostname or ""
         names = frozenset({"localhost", "127.0.0.1", "[::1]", host})
-        self.web = WebServer(make_app(view, token=token, hosts=names, simulated=config.simulated), config.web.listen)
+        app = make_app(view, token=token, hosts=names, simulated=config.simulated)
+        self.web = WebServer(app, config.web.listen, or_any_port=config.simulated)
         self.web.start()
 
     def _remember_seconds(self) -> float:

@@ -23,7 +23,7 @@ from monitor.config.load import load
 from monitor.config.model import Config
 from monitor.config.running import is_running, read_running
 from monitor.errors import ConfigError, FatalError, MonitorError, Problem
-from monitor.simulator.demo import demo_servers
+from monitor.simulator.demo import DEMO_SIZE, demo_servers
 from monitor.targets.local import find_servers
 
 if TYPE_CHECKING:
@@ -128,9 +128,8 @@ def _stop_all(config: Config) -> None:
 
 def demo_config(folder: Path) -> dict[str, Any]:
     """The demo's configuration: short windows, so that two minutes show what takes hours in earnest."""
-    ports = _free_ports(len(demo_servers(0)))
     servers = []
-    for server in demo_servers(ports[0]):
+    for server in demo_servers(_free_ports(DEMO_SIZE)):
         port = server.argv[server.argv.index("--port") + 1]
         servers.append(
             {
@@ -152,7 +151,8 @@ def demo_config(folder: Path) -> dict[str, Any]:
         "groups": [{"name": server["name"], "limits": limits} for server in servers],
         "scrape": {"interval": "1s", "timeout": "1s"},
         "rules": {"tuning": "threshold", "interval": "2s", "baseline_window": "5s", "parameters": demo_parameters()},
-        "web": {"listen": _free_listen()},
+        # Taken by another daemon or demo, even since: then the page is on a free port.
+        "web": {"listen": _DEFAULT_LISTEN},
         "log": {"level": "warning"},
     }
 
@@ -217,15 +217,22 @@ def _free_listen() -> str:
     return _DEFAULT_LISTEN
 
 
+#: Where ports for the demo are looked for: above what services use, below what the kernel gives to connections.
+_DEMO_PORTS = range(18100, 32000)
+
+
 def _free_ports(count: int) -> list[int]:
-    """So many consecutive free loopback ports."""
-    for base in range(18100, 60000, 20):
-        try:
-            for port in range(base, base + count):
-                with socket.socket() as probe:
-                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return list(range(base, base + count))
+    """So many free loopback ports, of which another demo that starts at the same moment looks at others first."""
+    found: list[int] = []
+    begin = os.getpid() * count % len(_DEMO_PORTS)
+    for port in (*_DEMO_PORTS[begin:], *_DEMO_PORTS[:begin]):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
     raise FatalError("no free loopback ports for the demo")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 #: Simulated seconds after which the head of `sim-rag` breaks: late enough for a baseline, early enough for two minutes.
@@ -22,8 +23,12 @@ class DemoServer(NamedTuple):
     env: dict[str, str]
 
 
-def demo_servers(port_base: int) -> list[DemoServer]:
-    """Four servers on consecutive loopback ports from `port_base` on.
+#: Servers of the demo.
+DEMO_SIZE = 4
+
+
+def demo_servers(ports: Sequence[int]) -> list[DemoServer]:
+    """Four servers on these loopback ports.
 
     - `sim-chat` (MTP, k = 2, acceptance 0.87): raising pays, about 14 % at k = 3 and 23 % at 4 by its table.
     - `sim-code` (MTP, k = 3, acceptance 0.80): looks the same, but from k = 4 on steps take 1.6 times as long, so that
@@ -35,11 +40,12 @@ def demo_servers(port_base: int) -> list[DemoServer]:
     code = "closed:clients=24,prompt=220,output=140,hits=0.5"
     rag, summary = "closed:clients=16,prompt=400,output=120", "closed:clients=32,prompt=400,output=120"
     cliff, worse = f"cliff@{CLIFF_AFTER_SECONDS}", "worse_k=4:1.6"
+    first, second, third, fourth = ports
     return [
-        _server("sim-chat", port_base, ("mtp", None, 2), "qwen35-mtp", chat, 1),
-        _server("sim-code", port_base + 1, ("mtp", None, 3), "qwen35-mtp", code, 2, worse),
-        _server("sim-rag", port_base + 2, ("eagle3", "sim-rag-eagle3", 2), "gsm8k-eagle3", rag, 3, cliff),
-        _server("sim-summary", port_base + 3, ("eagle3", "sim-summary-eagle3", 3), "kimik25-eagle3", summary, 4),
+        _server("sim-chat", first, ("mtp", None, 2), "qwen35-mtp", chat, 1),
+        _server("sim-code", second, ("mtp", None, 3), "qwen35-mtp", code, 2, worse),
+        _server("sim-rag", third, ("eagle3", "sim-rag-eagle3", 2), "gsm8k-eagle3", rag, 3, cliff),
+        _server("sim-summary", fourth, ("eagle3", "sim-summary-eagle3", 3), "kimik25-eagle3", summary, 4),
     ]
 
 

@@ -15,8 +15,10 @@ from monitor.errors import FatalError
 class WebServer:
     """Listens on one address from `start` to `stop`."""
 
-    def __init__(self, app: Flask, listen: str) -> None:
+    def __init__(self, app: Flask, listen: str, *, or_any_port: bool = False) -> None:
+        """`or_any_port`: where the port is taken, a free one of the same address will do."""
         self._app = app
+        self._or_any_port = or_any_port
         host, _, port = listen.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)
         self._server: Any = None
@@ -25,17 +27,23 @@ class WebServer:
     def start(self) -> None:
         """Bind and serve. Raises FatalError where the address cannot be had, naming it."""
         # Bound here: waitress leaves a socket open where it cannot bind.
+        try:
+            found = self._bound(self._port)
+        except FatalError:
+            if not self._or_any_port:
+                raise
+            found = self._bound(0)
         self._server = create_server(
-            self._app, sockets=[self._bound()], threads=4, ident=None, clear_untrusted_proxy_headers=True
+            self._app, sockets=[found], threads=4, ident=None, clear_untrusted_proxy_headers=True
         )
         self._thread = threading.Thread(target=self._server.run, name="web", daemon=True)
         self._thread.start()
 
-    def _bound(self) -> socket.socket:
-        where = f"{self._host}:{self._port}"
+    def _bound(self, port: int) -> socket.socket:
+        where = f"{self._host}:{port}"
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(
-                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+                self._host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
             found = socket.socket(family, kind, protocol)
             try:

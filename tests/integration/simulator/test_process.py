@@ -234,7 +234,7 @@ def test_an_orphan_outlives_its_server_in_its_own_session(tmp_path: Path) -> Non
 
 def test_a_command_line_of_the_demo_starts_and_serves(tmp_path: Path) -> None:
     port = free_port()
-    name, argv, env = demo_servers(port)[0]
+    name, argv, env = demo_servers([port, 0, 0, 0])[0]
     with (tmp_path / "demo.log").open("w") as out:
         process = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **env})
     try:

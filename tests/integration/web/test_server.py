@@ -64,3 +64,17 @@ def test_an_address_of_ipv6_has_brackets() -> None:
     assert server.url.startswith("http://[::1]:")
     assert requests.get(server.url, timeout=10).text == "hello"
     server.stop()
+
+
+def test_a_demo_takes_another_port_where_its_own_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server = WebServer(app(), f"127.0.0.1:{port}", or_any_port=True)
+        server.start()
+        try:
+            assert not server.url.endswith(f":{port}")
+            assert requests.get(server.url, timeout=10).text == "hello"
+        finally:
+            server.stop()

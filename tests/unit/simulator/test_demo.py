@@ -5,7 +5,7 @@ from monitor.simulator.options import SimOptions, parse_options
 
 
 def by_name() -> dict[str, SimOptions]:
-    return {server.name: parse_options(server.argv[3:]) for server in demo_servers(18200)}
+    return {server.name: parse_options(server.argv[3:]) for server in demo_servers(range(18200, 18204))}
 
 
 def length_and_speed(options: SimOptions, k: int, batch: int = 24) -> tuple[float, float]:
@@ -14,7 +14,7 @@ def length_and_speed(options: SimOptions, k: int, batch: int = 24) -> tuple[floa
 
 
 def test_each_server_has_its_port_and_a_name_that_says_it_is_simulated() -> None:
-    servers = demo_servers(18200)
+    servers = demo_servers(range(18200, 18204))
     assert [parse_options(server.argv[3:]).port for server in servers] == [18200, 18201, 18202, 18203]
     for server in servers:
         assert server.name.startswith("sim-") and server.argv[1:3] == ["-m", "monitor.simulator"]
