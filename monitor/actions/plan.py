@@ -10,7 +10,8 @@ from statistics import median
 
 from monitor.actions.admission import admit, check_commands, needs_downtime
 from monitor.actions.fleet import Fleet, Managed
-from monitor.actions.preflight import Check, preflight
+from monitor.actions.preflight import preflight
+from monitor.drivers.protocol import Check
 from monitor.errors import ActionError, MonitorError
 from monitor.model.decision import Decision, DecisionId, ThresholdAnswer
 from monitor.model.rollout import Change

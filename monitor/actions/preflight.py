@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from monitor.actions.fleet import Managed
 from monitor.actions.probe import tokens_of
-from monitor.drivers.protocol import ServerState
+from monitor.drivers.protocol import Check, ServerState
 from monitor.errors import ActionError, LaunchError
 from monitor.model.decision import Action, Decision
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check: passed, failed, or (None) impossible to tell, with a sentence."""
-
-    name: str
-    ok: bool | None
-    sentence: str
-
-
 def preflight(decision: Decision, managed: Managed) -> tuple[Check, ...]:
     """Everything that can be known without touching the server: process, command, page."""
-    checks = [_process(decision, managed), _command(decision, managed)]
+    checks = [_process(decision, managed), _command(decision, managed), *managed.driver.checks()]
     if decision.action is not Action.RESTART:
         checks += [_base_command(managed), _page(decision, managed)]
     if not managed.driver.acts:

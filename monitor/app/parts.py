@@ -17,7 +17,7 @@ from monitor.dialects import Dialects
 from monitor.drivers.dry_run import DryRunDriver
 from monitor.drivers.launcher import CommandLauncher
 from monitor.drivers.process import ProcessDriver, ProcessOptions
-from monitor.drivers.protocol import Driver, DriverStatus, Launcher
+from monitor.drivers.protocol import Check, Driver, DriverStatus, Launcher
 from monitor.errors import ScrapeError
 from monitor.model.life import Setting
 from monitor.model.reading import Reading, Verdict
@@ -120,6 +120,10 @@ class NotingDriver:
     def log_tail(self, lines: int = 40) -> str:
         """The last lines of its log."""
         return self._driver.log_tail(lines)
+
+    def checks(self) -> tuple[Check, ...]:
+        """What must be in place for a start."""
+        return self._driver.checks()
 
 
 def managed(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from monitor.actions.plan import Plan
-from monitor.actions.preflight import Check
+from monitor.drivers.protocol import Check
 from monitor.model.server import Group
 from monitor.store.api import Unit
 

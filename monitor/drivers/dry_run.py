@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from monitor.drivers.protocol import DriverStatus, Launcher, ServerState
+from monitor.drivers.protocol import Check, DriverStatus, Launcher, ServerState
 from monitor.model.life import Setting
 from monitor.model.server import ServerName
 
@@ -54,6 +54,10 @@ class DryRunDriver:
     def log_tail(self, lines: int = 40) -> str:
         """Empty: no log is kept."""
         return ""
+
+    def checks(self) -> tuple[Check, ...]:
+        """None: it starts nothing."""
+        return ()
 
     def _say(self, sentence: str) -> None:
         self._said.append(sentence)

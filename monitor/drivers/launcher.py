@@ -62,6 +62,15 @@ class CommandLauncher:
         """What the operator's command says."""
         return self._parsed
 
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """What the operator adds to the server's environment."""
+        return dict(self._environ)
+
+    def version(self) -> str | None:
+        """The engine's version as configured, else as the server says."""
+        return self._version()
+
     def render(self, setting: Setting) -> Command:
         """The command for `setting`; the operator's own, to the letter, where that is what it says.
 

@@ -19,7 +19,7 @@ from monitor.clock import Clock
 from monitor.drivers.kin import CHILDREN, Family, Kin
 from monitor.drivers.logs import ServerLog
 from monitor.drivers.procfs import Process, ProcFs
-from monitor.drivers.protocol import Command, DriverStatus, Launcher, PortOwner, ServerState
+from monitor.drivers.protocol import Check, Command, DriverStatus, Launcher, PortOwner, ServerState
 from monitor.drivers.record import StartRecord, StateFile
 from monitor.errors import ActionError
 from monitor.model.life import Setting
@@ -120,6 +120,20 @@ class ProcessDriver:
         """The last lines of the newest start, secrets redacted."""
         return self._launcher.redact(self._log.tail(lines))
 
+    def checks(self) -> tuple[Check, ...]:
+        """Folders of state and logs writable, program and working directory there, not below the daemon's own unit."""
+        options, found = self._options, [folder_check("launch file", self._options.state_folder)]
+        found.append(folder_check("log folder", options.log_folder))
+        if options.cwd is not None and not options.cwd.is_dir():
+            found.append(Check("working directory", False, f"{options.cwd} is not a folder"))
+        try:
+            program = self._program(self._launcher.render(self._launcher.base_setting))
+            found.append(Check("program", True, f"{program} can be executed"))
+            refuse_under_unit(self._proc)
+        except ActionError as error:
+            found.append(Check("program", False, str(error)))
+        return tuple(found)
+
     def _describe(self, seen: Kin) -> DriverStatus:
         record, main = seen.record, seen.main
         port_owner = self._port_owner(seen.members)
@@ -206,6 +220,14 @@ class ProcessDriver:
     def _environ(self, command: Command, token: str) -> dict[str, str]:
         inherited = {k: v for k, v in self._options.environ.items() if k not in _PRIVATE}
         return {**inherited, **command.env, **self._family.marker(token)}
+
+
+def folder_check(name: str, folder: Path) -> Check:
+    """Whether files can be written in a folder, or the folder be made where it is not there yet."""
+    there = next((path for path in (folder, *folder.parents) if path.exists()), None)
+    if there is None or not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        return Check(name, False, f"{folder} cannot be written by this user")
+    return Check(name, True, f"{folder} can be written")
 
 
 def refuse_under_unit(proc: ProcFs, unit: str = "acceptd.service") -> None:

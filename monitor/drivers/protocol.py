@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from monitor.launch import ParsedCommand
 from monitor.model.life import Setting
 
 
@@ -79,6 +80,19 @@ class DriverStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at before anything is touched: fine, not fine, or (None) impossible to tell.
+
+    `is_awaited` marks one whose answer takes its time: ask again.
+    """
+
+    name: str
+    ok: bool | None
+    sentence: str
+    is_awaited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """A command line as it would be started; `env` holds only what is added for the engine."""
 
@@ -98,6 +112,20 @@ class Launcher(Protocol):
     @property
     def base_setting(self) -> Setting:
         """The speculation setting that the operator wrote."""
+        ...
+
+    @property
+    def parsed(self) -> ParsedCommand:
+        """What the operator's command says."""
+        ...
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """What the operator adds to the server's environment."""
+        ...
+
+    def version(self) -> str | None:
+        """The engine's version; None where nobody knows it. The server may be asked."""
         ...
 
     def render(self, setting: Setting) -> Command:
@@ -149,6 +177,10 @@ class Driver(Protocol):
 
     def log_tail(self, lines: int = 40) -> str:
         """The last lines of its log, secrets redacted; empty where there is none."""
+        ...
+
+    def checks(self) -> tuple[Check, ...]:
+        """What must be in place so that `start` can work (files writable, program or unit there); touches nothing."""
         ...
 
 

@@ -8,6 +8,7 @@ from monitor.launch.program import looks_like_server
 from monitor.launch.redact import redact, redact_text
 from monitor.launch.render import render
 from monitor.launch.speculation import Speculation
+from monitor.launch.target import grace_seconds, target_arguments
 
 __all__ = [
     "ParsedCommand",
@@ -15,10 +16,12 @@ __all__ = [
     "Speculation",
     "Target",
     "diff_command",
+    "grace_seconds",
     "looks_like_server",
     "parse_command",
     "redact",
     "redact_text",
     "render",
     "render_json",
+    "target_arguments",
 ]

@@ -48,6 +48,10 @@ class DriverContract:
         assert status.process == ""
         assert bench.driver.log_tail() == ""
 
+    def test_what_a_start_needs_is_there_and_said(self, bench: Bench) -> None:
+        found = bench.driver.checks()
+        assert not [check for check in found if check.ok is not True or not check.sentence]
+
     def test_a_started_server_runs_under_the_token_and_setting_of_its_start(self, bench: Bench) -> None:
         bench.driver.start(TWO, "c-1.1")
         status = bench.wait(lambda s: s.state is ServerState.RUNNING)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from monitor.drivers.protocol import Command
 from monitor.errors import LaunchError
+from monitor.launch import ParsedCommand, parse_command
 from monitor.model.life import Setting
+from monitor.model.server import Engine
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class FakeLauncher:
     limit: int = 100
     secrets: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
+    engine_version: str | None = "0.32.0"
 
     @property
     def base_hash(self) -> str:
@@ -28,6 +31,17 @@ class FakeLauncher:
     @property
     def base_setting(self) -> Setting:
         return self.setting
+
+    @property
+    def parsed(self) -> ParsedCommand:
+        return parse_command(Engine.VLLM, self.base)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return self.env
+
+    def version(self) -> str | None:
+        return self.engine_version
 
     def render(self, setting: Setting) -> Command:
         tokens = setting.num_speculative_tokens

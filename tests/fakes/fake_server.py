@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from monitor.drivers.protocol import DriverStatus, PortOwner, ServerState
+from monitor.drivers.protocol import Check, DriverStatus, PortOwner, ServerState
 from monitor.errors import ActionError
 from monitor.model.counts import Counts, Gauges, SpeculationCounts
 from monitor.model.life import Setting
@@ -246,6 +246,7 @@ class FakeDriver:
         self.acts = acts
         #: Raised by the next calls of that name, one each.
         self.failures: dict[str, list[ActionError]] = {}
+        self.found: tuple[Check, ...] = ()
 
     @property
     def launcher(self) -> FakeLauncher:
@@ -267,6 +268,9 @@ class FakeDriver:
 
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(self.server.log.splitlines()[-lines:])
+
+    def checks(self) -> tuple[Check, ...]:
+        return self.found
 
     def _fail(self, call: str) -> None:
         if self.failures.get(call):

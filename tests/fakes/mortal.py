@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from monitor.drivers.protocol import DriverStatus
+from monitor.drivers.protocol import Check, DriverStatus
 from monitor.model.life import Setting
 from monitor.store.api import Store, Unit
 from tests.fakes.fake_launcher import FakeLauncher
@@ -77,6 +77,9 @@ class MortalDriver:
 
     def log_tail(self, lines: int = 40) -> str:
         return self.inner.log_tail(lines)
+
+    def checks(self) -> tuple[Check, ...]:
+        return self.inner.checks()
 
 
 class MortalBalancer:

@@ -246,6 +246,21 @@ def test_a_program_that_does_not_exist_is_refused_before_anything_is_written(tmp
     assert driver.status().state is ServerState.STOPPED
 
 
+def test_what_stands_in_the_way_of_a_start_is_said_beforehand(tmp_path: Path) -> None:
+    """Given folders that are files, no program and no working directory, each is named and nothing is made."""
+    (tmp_path / "s").write_text("")
+    options = ProcessOptions(
+        state_folder=tmp_path / "s", log_folder=tmp_path / "l/deeper", environ=os.environ, cwd=tmp_path / "none"
+    )
+    driver = ProcessDriver(NAME, FakeLauncher(("/no/such/vllm",)), options, CLOCK)
+    said = {check.name: (check.ok, check.sentence) for check in driver.checks()}
+    assert said["launch file"] == (False, f"{tmp_path}/s cannot be written by this user")
+    assert said["log folder"][0] is True
+    assert said["working directory"] == (False, f"{tmp_path}/none is not a folder")
+    assert said["program"][0] is False and "/no/such/vllm" in said["program"][1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s"]
+
+
 def test_a_file_that_is_no_program_ends_as_a_failed_start(tmp_path: Path) -> None:
     script = tmp_path / "vllm"
     script.write_text("not a program")
