@@ -110,12 +110,19 @@ class ActionError(MonitorError):
 
 
 class NotifyError(MonitorError):
-    """A receiver did not take a message; permanent ones (`retryable` False) are never sent again."""
+    """A receiver did not take a message; permanent ones (`retryable` False) are never sent again.
 
-    def __init__(self, text: str, *, reason: str, retryable: bool, retry_after_seconds: float | None = None) -> None:
+    `external_id` names a message that did arrive, where only something that belongs to it (a file) did not.
+    """
+
+    def __init__(
+        self, text: str, *, reason: str, retryable: bool, retry_after_seconds: float | None = None,
+        external_id: str | None = None,
+    ) -> None:  # fmt: skip
         self.reason = reason
         self.retryable = retryable
         self.retry_after_seconds = retry_after_seconds
+        self.external_id = external_id
         super().__init__(text)
 
 

@@ -72,3 +72,5 @@ class Delivery:
     external_id: str | None = None
     reason: str = ""
     sent_at: datetime | None = None
+    #: An attempt ended without an answer (or in our own death): the message may have arrived.
+    is_unclear: bool = False

@@ -6,7 +6,7 @@ import sys
 from typing import TextIO
 
 from monitor.model.notice import Notice, NoticeKind
-from monitor.notify.receiver import Root, markers
+from monitor.notify.receiver import FIRST, Attempt, Root, markers
 
 _WORDS = {
     NoticeKind.ALERT_FIRING: "ALERT",
@@ -27,7 +27,7 @@ class Console:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
 
-    def deliver(self, notice: Notice, root: Root | None) -> str | None:
+    def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
         """Write the notice; never fails for what the terminal cannot show."""
         stream = self._stream or sys.stdout
         stamp = notice.created_at.strftime("%H:%M:%S")

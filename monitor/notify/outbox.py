@@ -12,7 +12,7 @@ from typing import Protocol
 from monitor.clock import Clock
 from monitor.errors import MonitorError, NotifyError
 from monitor.model.notice import Delivery, DeliveryState, Notice
-from monitor.notify.receiver import Receiver, Root
+from monitor.notify.receiver import Attempt, Receiver, Root
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +21,11 @@ FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 900.0
 #: A message that could not be told for so long (seconds) is given up: by then it says nothing that is still true.
 GIVE_UP_SECONDS = 24 * 3600.0
+#: How often a message is tried whose delivering fails in a way that nobody foresaw: it must not hold up those behind it
+#: for ever.
+_UNFORESEEN_TRIES = 3
+#: Reasons that leave open whether the message arrived.
+UNCLEAR = frozenset({"no_answer", "server_error", "not_slack", "unforeseen"})
 _BATCH = 20
 _IDLE_SECONDS = 30.0
 
@@ -112,26 +117,45 @@ class OutboxWorker:
     def _attempt(self, notice: Notice, delivery: Delivery) -> bool:
         """Try once and store the outcome; False where the order asks to look again."""
         name = self._receiver.name
+        attempt = Attempt(delivery.is_unclear, delivery.external_id)
         tried = replace(delivery, attempts=delivery.attempts + 1)
+        # Written before it is sent: should we die in between, the next attempt knows that this one may have arrived.
+        self._outbox.update(replace(tried, is_unclear=True))
         try:
-            external_id = self._receiver.deliver(notice, self._outbox.root_of(notice.thread, name))
+            external_id = self._receiver.deliver(notice, self._outbox.root_of(notice.thread, name), attempt)
         except NotifyError as error:
-            self._counters.notice(name, error.reason)
-            old = (self._clock.now() - notice.created_at).total_seconds() > GIVE_UP_SECONDS
-            if error.retryable and not old:
-                backoff = min(FIRST_WAIT_SECONDS * 2 ** min(delivery.attempts, 16), LONGEST_WAIT_SECONDS)
-                wait = error.retry_after_seconds if error.retry_after_seconds is not None else backoff
-                due = self._clock.now() + timedelta(seconds=max(wait, 0.1))
-                self._outbox.update(replace(tried, next_attempt_at=due, reason=error.reason))
-                log.warning("notice waits receiver=%s notice=%s wait=%.0fs: %s", name, notice.id, wait, error)
-                return False
-            self._outbox.update(replace(tried, state=DeliveryState.FAILED, reason=error.reason))
-            log.error("notice cannot be delivered receiver=%s notice=%s: %s", name, notice.id, error)
-            self._outbox.fall_back(notice, name)
-            return True
+            return self._failed(notice, delivery, error)
+        except Exception as error:
+            log.exception("delivering failed in an unforeseen way receiver=%s notice=%s", name, notice.id)
+            text = f"acceptd failed at it ({type(error).__name__})"
+            again = tried.attempts < _UNFORESEEN_TRIES
+            return self._failed(notice, delivery, NotifyError(text, reason="unforeseen", retryable=again))
         self._counters.notice(name, "sent")
-        sent = replace(
-            tried, state=DeliveryState.SENT, external_id=external_id, sent_at=self._clock.now(), reason=""
+        self._outbox.update(
+            replace(
+                tried, state=DeliveryState.SENT, external_id=external_id, sent_at=self._clock.now(), reason="",
+                is_unclear=False,
+            )
         )
-        self._outbox.update(sent)
+        return True
+
+    def _failed(self, notice: Notice, delivery: Delivery, error: NotifyError) -> bool:
+        """Put the delivery off, or give it up where it can never succeed."""
+        name, now = self._receiver.name, self._clock.now()
+        self._counters.notice(name, error.reason)
+        tried = replace(
+            delivery, attempts=delivery.attempts + 1, reason=error.reason,
+            external_id=error.external_id or delivery.external_id,
+            is_unclear=delivery.is_unclear or error.reason in UNCLEAR,
+        )  # fmt: skip
+        is_old = (now - notice.created_at).total_seconds() > GIVE_UP_SECONDS
+        if error.retryable and not is_old:
+            backoff = min(FIRST_WAIT_SECONDS * 2 ** min(delivery.attempts, 16), LONGEST_WAIT_SECONDS)
+            wait = error.retry_after_seconds if error.retry_after_seconds is not None else backoff
+            self._outbox.update(replace(tried, next_attempt_at=now + timedelta(seconds=max(wait, 0.1))))
+            log.warning("notice waits receiver=%s notice=%s wait=%.0fs: %s", name, notice.id, wait, error)
+            return False
+        self._outbox.update(replace(tried, state=DeliveryState.FAILED))
+        log.error("notice cannot be delivered receiver=%s notice=%s: %s", name, notice.id, error)
+        self._outbox.fall_back(notice, name)
         return True

@@ -15,6 +15,19 @@ class Root:
     external_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What earlier attempts to say the same notice left behind."""
+
+    #: One of them may have arrived without our knowing: a receiver that can look does so before it says it again.
+    is_unclear: bool = False
+    #: What the receiver calls the message, where it arrived and only something after it failed (a file).
+    external_id: str | None = None
+
+
+FIRST = Attempt()
+
+
 class Receiver(Protocol):
     """One place where notices go."""
 
@@ -28,7 +41,7 @@ class Receiver(Protocol):
         """Least time between two messages that it allows."""
         ...
 
-    def deliver(self, notice: Notice, root: Root | None) -> str | None:
+    def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
         """Say `notice`; `root` is the thread's first message here, None if there is none.
 
         Returns the receiver's name of the message, None where it has none. Raises NotifyError.
@@ -39,5 +52,3 @@ class Receiver(Protocol):
 def markers(notice: Notice) -> str:
     """Words that must stand in front of a notice wherever it is shown."""
     return "SIMULATED " if notice.simulated else ""
-
-

@@ -2,48 +2,64 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from pathlib import Path
-from typing import Any, cast
-
-from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError, SlackClientError
+from typing import Any
 
 from monitor.clock import Clock
 from monitor.errors import NotifyError
 from monitor.model.notice import Notice
-from monitor.notify.blocks import headline, render
-from monitor.notify.receiver import Root
-from monitor.notify.slack_errors import slack_error
+from monitor.notify.blocks import escape, headline, render
+from monitor.notify.receiver import FIRST, Attempt, Root
+from monitor.notify.slack_client import DirectClient, call
+from monitor.notify.slack_errors import GONE
 
-_TIMEOUT_SECONDS = 10
+log = logging.getLogger(__name__)
+
+#: Name of the metadata that marks our messages, so that one whose answer was lost can be found again.
+EVENT_TYPE = "acceptd_notice"
+#: How many messages since a notice was made are looked through for it.
+_LOOK_BACK = 100
+#: How much earlier than the notice is looked (seconds): the clocks of Slack and of this host differ.
+_CLOCKS_DIFFER = 60.0
+
+#: Channels, private channels and conversations by id; a name (`#oncall`) can be posted to but not read.
+_CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{7,}")
 
 
 class SlackBot:
-    """Posts to one channel. A message is called `CHANNEL_ID:TS`."""
+    """Posts to one channel. A message is called `CHANNEL_ID:TS`.
 
-    name = "slack"
+    Slack has no key that makes a post idempotent. So each carries the notice's id as metadata, and where an earlier
+    attempt may have arrived the channel is searched for it first, if the app may read it (`channels:history`,
+    `groups:history`).
+    """
+
     #: Slack allows about one message a second and channel (https://docs.slack.dev/apis/web-api/rate-limits).
     pause_seconds = 1.0
 
-    def __init__(self, token: str, channel: str, *, api_url: str, clock: Clock, mention: str | None = None) -> None:
-        self._client = WebClient(
-            token=token, base_url=api_url.rstrip("/") + "/", timeout=_TIMEOUT_SECONDS, retry_handlers=[]
-        )
+    def __init__(
+        self, token: str, channel: str, *, api_url: str, clock: Clock, mention: str | None = None, name: str = "slack",
+    ) -> None:  # fmt: skip
+        self.name = name
+        self._client = DirectClient(token, api_url=api_url)
         self._channel = channel
+        #: The channel's id, which reading it takes; learned from the first post where only a name is configured.
+        self._channel_id = channel if _CHANNEL_ID.fullmatch(channel) else None
         self._clock = clock
         self._mention = mention
+        self._is_blind = False
 
-    def deliver(self, notice: Notice, root: Root | None) -> str | None:
+    def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
         """Post, edit or reply, as the notice asks; see Receiver."""
         channel, ts = root.external_id.split(":", 1) if root else (self._channel, None)
-        message = render(notice, mention=self._mention)
-        if notice.edits_root and ts is not None:
-            self._call("chat_update", channel=channel, ts=ts, **message)
-            # An edit notifies nobody and hides what stood there: the thread keeps the history.
-            return self._post(channel, ts, {"text": message["text"]})
-        posted = self._post(channel, ts if notice.in_thread else None, message)
-        for path in notice.attachments:
-            self._upload(posted, Path(path), headline(notice))
+        posted = attempt.external_id
+        if posted is None and attempt.is_unclear:
+            posted = self._find(notice, ts if notice.edits_root or notice.in_thread else None)
+        if posted is None:
+            posted = self._say(notice, channel, ts)
+        self._attach(notice, posted)
         return posted
 
     def check(self) -> str:
@@ -51,29 +67,75 @@ class SlackBot:
         answer = self._call("auth_test")
         return f"{answer.get('user', '?')} in {answer.get('team', '?')}"
 
-    def _post(self, channel: str, thread: str | None, message: dict[str, Any]) -> str:
+    def _say(self, notice: Notice, channel: str, ts: str | None) -> str:
+        message = render(notice, mention=self._mention)
+        if ts is not None and (notice.edits_root or notice.in_thread):
+            try:
+                if not notice.edits_root:
+                    return self._post(notice, channel, ts, message)
+                self._call("chat_update", channel=channel, ts=ts, **message)
+                # An edit notifies nobody and hides what stood there: the thread keeps the history.
+                return self._post(notice, channel, ts, {"text": message["text"]})
+            except NotifyError as error:
+                if error.reason not in GONE:
+                    raise
+                log.info("slack message is gone, saying it anew channel=%s ts=%s reason=%s", channel, ts, error.reason)
+        return self._post(notice, channel, None, message)
+
+    def _post(self, notice: Notice, channel: str, thread: str | None, message: dict[str, Any]) -> str:
+        metadata = {"event_type": EVENT_TYPE, "event_payload": {"notice": notice.id}}
         answer = self._call(
-            "chat_postMessage", channel=channel, thread_ts=thread, unfurl_links=False, unfurl_media=False, **message
-        )
+            "chat_postMessage", channel=channel, thread_ts=thread, unfurl_links=False, unfurl_media=False,
+            metadata=metadata, **message,
+        )  # fmt: skip
+        if channel == self._channel:
+            self._channel_id = answer["channel"]
         return f"{answer['channel']}:{answer['ts']}"
 
-    def _upload(self, posted: str, path: Path, title: str) -> None:
+    def _find(self, notice: Notice, thread: str | None) -> str | None:
+        """The message of `notice` where an earlier attempt did post it; None where it did not, or nobody may look."""
+        if self._channel_id is None or self._is_blind:
+            return None
+        since = f"{notice.created_at.timestamp() - _CLOCKS_DIFFER:.6f}"
+        look: dict[str, Any] = {
+            "channel": self._channel_id, "oldest": since, "limit": _LOOK_BACK, "include_all_metadata": True
+        }  # fmt: skip
+        try:
+            if thread is not None:
+                answer = self._call("conversations_replies", ts=thread, **look)
+            else:
+                answer = self._call("conversations_history", **look)
+        except NotifyError as error:
+            if error.retryable:
+                raise
+            self._is_blind = error.reason == "missing_scope"
+            log.warning("slack cannot be searched for notice=%s, it may be said twice: %s", notice.id, error)
+            return None
+        for message in answer.get("messages", ()):
+            payload = (message.get("metadata") or {}).get("event_payload") or {}
+            if payload.get("notice") == notice.id:
+                return f"{self._channel_id}:{message['ts']}"
+        return None
+
+    def _attach(self, notice: Notice, posted: str) -> None:
+        """Upload the notice's files to its thread; it is told of one that can never be: the words have arrived."""
         channel, ts = posted.split(":", 1)
-        if path.is_file():
-            self._call(
-                "files_upload_v2", channel=channel, thread_ts=ts, file=str(path), filename=path.name, title=title
-            )
+        for path in map(Path, notice.attachments):
+            if not path.is_file():
+                continue
+            try:
+                self._call(
+                    "files_upload_v2", channel=channel, thread_ts=ts, file=str(path), filename=path.name,
+                    title=headline(notice),
+                )  # fmt: skip
+            except NotifyError as error:
+                if error.retryable:
+                    error.external_id = posted
+                    raise
+                log.error("file cannot be uploaded to slack file=%s: %s", path, error)
+                note = f"{path.name} cannot be attached ({error.reason}): it lies on the host that sent this, {path}"
+                self._post(notice, channel, ts, {"text": escape(note)})
+                return
 
     def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
-        try:
-            answer = getattr(self._client, method)(**arguments)
-        except SlackApiError as error:
-            response = error.response
-            data = response.data if isinstance(response.data, dict) else {}
-            word = str(data.get("error", ""))
-            raise slack_error(response.status_code, word, response.headers, self._clock.now()) from None
-        except (SlackClientError, OSError, ValueError) as error:
-            # The SDK's texts can carry the request, and with it the token: only the type is passed on.
-            text = f"Slack cannot be reached ({type(error).__name__})"
-            raise NotifyError(text, reason="unreachable", retryable=True) from None
-        return cast(dict[str, Any], answer.data)
+        return call(self._client, self._clock, method, **arguments)

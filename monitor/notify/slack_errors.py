@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -23,6 +24,22 @@ PASSING = frozenset(
         "external_channel_migrating",
     }
 )
+
+#: Answers that mean that a message cannot be edited any more, or that its thread is gone: say it anew
+#: (https://docs.slack.dev/reference/methods/chat.update#errors).
+GONE = frozenset(
+    {
+        "message_not_found",
+        "cant_update_message",
+        "edit_window_closed",
+        "thread_not_found",
+        "msg_not_found",
+        "cannot_reply_to_message",
+    }
+)
+
+#: What an error of Slack looks like; anything else was not said by Slack (a proxy's page, a captive portal).
+_WORD = re.compile(r"[a-z0-9_]{1,60}")
 
 #: What to do about the permanent ones that people meet most.
 ADVICE = {
@@ -66,6 +83,10 @@ def slack_error(status: int, error: str, headers: Mapping[str, str], now: dateti
     if 300 <= status < 400:
         text = f"the address answers {status} (a redirect): not a Slack endpoint, and not followed"
         return NotifyError(text, reason="redirected", retryable=False)
-    word = error or str(status)
+    if not _WORD.fullmatch(error):
+        if status == 200:
+            text = "the answer is not Slack's: something on the way (a proxy, a portal) spoke instead"
+            return NotifyError(text, reason="not_slack", retryable=True)
+        error = str(status)
     advice = ADVICE.get(error, "")
-    return NotifyError(f"Slack refuses: {word}" + (f" ({advice})" if advice else ""), reason=word[:60], retryable=False)
+    return NotifyError(f"Slack refuses: {error}" + (f" ({advice})" if advice else ""), reason=error, retryable=False)

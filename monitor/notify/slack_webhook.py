@@ -9,10 +9,10 @@ from __future__ import annotations
 import requests
 
 from monitor.clock import Clock
-from monitor.errors import NotifyError
 from monitor.model.notice import Notice
 from monitor.notify.blocks import render
-from monitor.notify.receiver import Root
+from monitor.notify.faults import no_answer
+from monitor.notify.receiver import FIRST, Attempt, Root
 from monitor.notify.slack_errors import slack_error
 
 _TIMEOUT_SECONDS = 10
@@ -29,7 +29,7 @@ class SlackWebhook:
         self._clock = clock
         self._mention = mention
 
-    def deliver(self, notice: Notice, root: Root | None) -> str | None:
+    def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
         """Post the notice; see Receiver. The address is a secret and stands in no error."""
         message = render(notice, mention=self._mention)
         if notice.edits_root or notice.in_thread:
@@ -41,9 +41,7 @@ class SlackWebhook:
         try:
             answer = requests.post(self._url, json=message, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
         except (requests.RequestException, OSError, ValueError) as error:
-            # The texts of these carry the address, which is the secret: only the type is passed on.
-            text = f"the Slack webhook cannot be reached ({type(error).__name__})"
-            raise NotifyError(text, reason="unreachable", retryable=True) from None
+            raise no_answer("the Slack webhook", error) from None
         said = answer.text.strip()
         if answer.status_code != 200 or said != "ok":
             word = said if len(said) < 60 and "<" not in said else ""

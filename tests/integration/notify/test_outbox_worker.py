@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from monitor.errors import NotifyError
 from monitor.model.notice import Delivery, DeliveryState, Notice, NoticeId
 from monitor.notify.outbox import OutboxWorker
-from monitor.notify.receiver import Root
+from monitor.notify.receiver import FIRST, Attempt, Root
 from tests.unit.notify.test_blocks import NOW, notice
 
 
@@ -67,7 +69,7 @@ class Receiver:
         self.errors = list(errors)
         self.said: list[tuple[str, str | None]] = []
 
-    def deliver(self, notice: Notice, root: Root | None) -> str | None:
+    def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
         error = self.errors.pop(0) if self.errors else None
         if error is not None:
             raise error
@@ -146,3 +148,74 @@ def test_a_message_of_yesterday_is_given_up() -> None:
     worker.run_once()
     assert rows.rows[NoticeId("a")].state is DeliveryState.FAILED
     assert replace(rows.rows[NoticeId("a")]).reason == "server_error"
+
+
+def test_an_attempt_is_written_down_before_it_is_made_so_that_a_death_leaves_it_unclear() -> None:
+    rows = Rows(named("a"))
+
+    class Dies(Receiver):
+        def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
+            raise KeyboardInterrupt
+
+    worker, _, _ = make(rows, Dies())
+    with pytest.raises(KeyboardInterrupt):
+        worker.run_once()
+    left = rows.rows[NoticeId("a")]
+    assert (left.state, left.attempts, left.is_unclear) == (DeliveryState.PENDING, 1, True)
+
+    class Looks(Receiver):
+        attempt: Attempt | None = None
+
+        def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
+            self.attempt = attempt
+            return None
+
+    looks = Looks()
+    worker, _, _ = make(rows, looks)
+    worker.run_once()
+    assert looks.attempt == Attempt(is_unclear=True)
+    assert rows.rows[NoticeId("a")].state is DeliveryState.SENT
+
+
+@pytest.mark.parametrize(
+    ("reasons", "is_unclear"),
+    [(["rate_limited"], False), (["unreachable"], False), (["no_answer"], True), (["server_error"], True),
+     # What may have arrived stays so, whatever is answered to the next attempts.
+     (["no_answer", "rate_limited"], True)],
+)  # fmt: skip
+def test_whether_an_earlier_attempt_may_have_arrived(reasons: list[str], is_unclear: bool) -> None:
+    rows = Rows(named("a"))
+    worker, clock, _ = make(rows, Receiver(*[NotifyError("x", reason=r, retryable=True) for r in reasons]))
+    for _ in reasons:
+        worker.run_once()
+        clock.at = rows.rows[NoticeId("a")].next_attempt_at
+    assert rows.rows[NoticeId("a")].is_unclear is is_unclear
+
+
+def test_what_a_message_is_called_is_kept_while_its_file_waits() -> None:
+    late = NotifyError("file", reason="server_error", retryable=True, external_id="C1:1")
+    rows = Rows(named("a"))
+    worker, _, _ = make(rows, Receiver(late))
+    worker.run_once()
+    left = rows.rows[NoticeId("a")]
+    assert (left.state, left.external_id) == (DeliveryState.PENDING, "C1:1")
+
+
+def test_a_message_that_breaks_the_receiver_does_not_hold_up_the_others_for_ever() -> None:
+    rows = Rows(named("poison"), named("b"))
+
+    class Breaks(Receiver):
+        def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
+            if notice.id == "poison":
+                raise KeyError("unforeseen")
+            return super().deliver(notice, root, attempt)
+
+    receiver = Breaks()
+    worker, clock, counted = make(rows, receiver)
+    for _ in range(3):
+        worker.run_once()
+        clock.at = max(clock.at, rows.rows[NoticeId("poison")].next_attempt_at)
+    assert rows.rows[NoticeId("poison")].state is DeliveryState.FAILED
+    assert rows.fallen == ["poison"]
+    assert [name for name, _ in receiver.said] == ["b"]
+    assert counted.outcomes == ["unforeseen"] * 3 + ["sent"]

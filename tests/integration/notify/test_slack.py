@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from monitor.clock import SystemClock
 from monitor.errors import NotifyError
-from monitor.model.notice import NoticeKind
-from monitor.notify.receiver import Root
+from monitor.model.notice import Notice, NoticeId, NoticeKind
+from monitor.notify.outbox import UNCLEAR
+from monitor.notify.receiver import Attempt, Root
 from monitor.notify.slack_bot import SlackBot
 from monitor.notify.slack_errors import retry_after
 from monitor.notify.slack_webhook import SlackWebhook
@@ -131,3 +134,175 @@ def test_retry_after_may_be_a_date() -> None:
     now = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
     assert retry_after("Mon, 02 Mar 2026 09:00:30 GMT", now) == 30.0
     assert retry_after("nonsense", now) is None
+
+
+class Stranger:
+    """Another host, that takes whatever comes and says so in Slack's words."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, str]] = []
+        stranger = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                stranger.seen.append(dict(self.headers))
+                body = b'{"ok": true, "channel": "C0STRANGER", "ts": "1.1"}'
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_POST = do_GET
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_gets_neither_the_token_nor_the_message(slack: SlackServer, status: int) -> None:
+    stranger = Stranger()
+    try:
+        slack.fail_next(Failure(status, "", {"Location": stranger.url}))
+        with pytest.raises(NotifyError) as error:
+            bot(slack).deliver(notice(), None)
+        assert (error.value.reason, error.value.retryable) == ("redirected", False)
+        assert stranger.seen == []
+    finally:
+        stranger.close()
+
+
+def test_a_page_of_a_portal_on_the_way_does_not_count_as_delivered_and_is_tried_again(slack: SlackServer) -> None:
+    """Webhooks answer in plain text, so the stand-in's webhook is such a page to the bot."""
+    receiver = SlackBot(TOKEN, CHANNEL_NAME, api_url=slack.webhook_url + "/api", clock=SystemClock())
+    slack.fail_next(Failure(200, "<html>Sign in to the network</html>"))
+    with pytest.raises(NotifyError) as error:
+        receiver.deliver(notice(), None)
+    assert (error.value.reason, error.value.retryable) == ("not_slack", True)
+    assert "Sign in" not in str(error.value)
+
+
+class TestWhatIsGone:
+    def test_an_edit_of_a_message_that_somebody_deleted_is_a_new_post(self, slack: SlackServer) -> None:
+        receiver = bot(slack)
+        external_id = receiver.deliver(notice(), None)
+        assert external_id
+        slack.messages.clear()
+        receiver.deliver(notice(kind=NoticeKind.ALERT_RESOLVED, edits_root=True), Root(external_id))
+        assert [(m.thread_ts, "Resolved" in m.text) for m in slack.messages] == [(None, True)]
+
+    def test_a_reply_in_a_thread_that_is_gone_is_a_new_post(self, slack: SlackServer) -> None:
+        receiver = bot(slack)
+        external_id = receiver.deliver(notice(kind=NoticeKind.RECOMMENDATION), None)
+        assert external_id
+        slack.messages.clear()
+        receiver.deliver(notice(kind=NoticeKind.ROLLOUT, in_thread=True), Root(external_id))
+        assert [m.thread_ts for m in slack.messages] == [None]
+
+    def test_a_message_that_may_be_edited_no_longer_is_said_anew(self, slack: SlackServer) -> None:
+        receiver = bot(slack)
+        external_id = receiver.deliver(notice(), None)
+        assert external_id
+        slack.fail_next(Failure(200, "edit_window_closed"))
+        receiver.deliver(notice(kind=NoticeKind.ALERT_RESOLVED, edits_root=True), Root(external_id))
+        assert [m.thread_ts for m in slack.messages] == [None, None]
+
+    def test_a_channel_that_was_deleted_is_no_reason_to_post_elsewhere(self, slack: SlackServer) -> None:
+        receiver = bot(slack)
+        external_id = receiver.deliver(notice(), None)
+        assert external_id
+        slack.channels.clear()
+        with pytest.raises(NotifyError) as error:
+            receiver.deliver(notice(kind=NoticeKind.ALERT_RESOLVED, edits_root=True), Root(external_id))
+        assert (error.value.reason, error.value.retryable) == ("channel_not_found", False)
+
+
+class TestAnswersThatWereLost:
+    #: The message is taken and the answer never comes, or says that Slack failed.
+    LOST = (Failure(hangs_up=True, accepts=True), Failure(503, "", accepts=True))
+
+    @pytest.mark.parametrize("lost", LOST)
+    @pytest.mark.parametrize("channel", [CHANNEL, CHANNEL_NAME])
+    def test_the_message_is_found_again_and_not_doubled(self, slack: SlackServer, lost: Failure, channel: str) -> None:
+        receiver = bot(slack, channel=channel)
+        receiver.deliver(notice(id=NoticeId("before")), None)
+        slack.fail_next(lost)
+        with pytest.raises(NotifyError) as error:
+            receiver.deliver(notice(), None)
+        assert error.value.reason in UNCLEAR
+        assert receiver.deliver(notice(), None, Attempt(is_unclear=True)) == f"{CHANNEL}:{slack.messages[1].ts}"
+        assert len(slack.messages) == 2
+
+    def test_a_reply_is_looked_for_in_its_thread(self, slack: SlackServer) -> None:
+        receiver = bot(slack)
+        external_id = receiver.deliver(notice(id=NoticeId("root")), None)
+        assert external_id
+        said = notice(id=NoticeId("reply"), kind=NoticeKind.ALERT_RESOLVED, edits_root=True)
+        slack.fail_next(Failure(method="chat.postMessage", hangs_up=True, accepts=True))
+        with pytest.raises(NotifyError):
+            receiver.deliver(said, Root(external_id))
+        again = receiver.deliver(said, Root(external_id), Attempt(is_unclear=True))
+        assert again == f"{CHANNEL}:{slack.messages[1].ts}"
+        assert len(slack.messages) == 2
+
+    def test_what_did_not_arrive_is_said(self, slack: SlackServer) -> None:
+        receiver = bot(slack, channel=CHANNEL)
+        receiver.deliver(notice(), None, Attempt(is_unclear=True))
+        assert len(slack.messages) == 1
+
+    def test_an_app_that_may_not_read_says_it_again_and_asks_once(
+        self, slack: SlackServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        slack.scopes = frozenset({"chat:write"})
+        receiver = bot(slack, channel=CHANNEL)
+        for _ in range(2):
+            receiver.deliver(notice(), None, Attempt(is_unclear=True))
+        assert [m for m, _ in slack.requests].count("conversations.history") == 1
+        assert "may be said twice" in caplog.text
+
+    def test_it_does_not_guess_while_slack_asks_to_wait(self, slack: SlackServer) -> None:
+        slack.fail_next(Failure(429, "ratelimited", {"Retry-After": "7"}))
+        with pytest.raises(NotifyError) as error:
+            bot(slack, channel=CHANNEL).deliver(notice(), None, Attempt(is_unclear=True))
+        assert error.value.retry_after_seconds == 7.0
+        assert slack.messages == []
+
+
+class TestFiles:
+    def report(self, folder: Path) -> Notice:
+        path = folder / "report.html"
+        path.write_text("<p>7 days</p>")
+        return notice(kind=NoticeKind.REPORT, attachments=(str(path),))
+
+    def test_one_that_fails_for_now_is_tried_again_without_its_message(
+        self, slack: SlackServer, tmp_path: Path
+    ) -> None:
+        said, receiver = self.report(tmp_path), bot(slack)
+        slack.fail_next(Failure(503, method="files.completeUploadExternal"))
+        with pytest.raises(NotifyError) as error:
+            receiver.deliver(said, None)
+        assert error.value.retryable and error.value.external_id == f"{CHANNEL}:{slack.messages[0].ts}"
+        receiver.deliver(said, None, Attempt(external_id=error.value.external_id))
+        assert len(slack.messages) == 1
+        assert [name for name, _ in slack.files] == ["report.html"]
+
+    def test_one_that_may_never_be_uploaded_is_said_in_the_thread(self, slack: SlackServer, tmp_path: Path) -> None:
+        slack.scopes = frozenset({"chat:write"})
+        external_id = bot(slack).deliver(self.report(tmp_path), None)
+        first, second = slack.messages
+        assert external_id == f"{CHANNEL}:{first.ts}"
+        assert second.thread_ts == first.ts and "report.html cannot be attached (missing_scope)" in second.text
+
+    def test_one_that_has_gone_keeps_no_message_back(self, slack: SlackServer, tmp_path: Path) -> None:
+        bot(slack).deliver(notice(kind=NoticeKind.REPORT, attachments=(str(tmp_path / "gone.html"),)), None)
+        assert len(slack.messages) == 1

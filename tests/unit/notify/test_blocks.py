@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from monitor.model.alert import Severity
 from monitor.model.notice import Notice, NoticeId, NoticeKind
 from monitor.notify.blocks import cut, escape, render
-from tests.fakes.slack_server import block_fault
+from tests.fakes.slack_blocks import message_fault
 
 NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -63,5 +63,5 @@ def test_a_long_text_is_cut_between_characters_and_says_how_much_is_missing(limi
 )
 def test_no_text_breaks_a_limit(title: str, text: str, fields: list[tuple[str, str]]) -> None:
     message = render(notice(title="x" + title, text=text, fields=tuple(fields)), mention="S1")
-    assert block_fault(message["blocks"]) is None
+    assert message_fault(message) is None
     assert len(message["text"]) <= 4000

@@ -1,0 +1,71 @@
+"""Slack's Web API through slack_sdk, without redirects; its errors as ours. It knows no notices."""
+
+from __future__ import annotations
+
+import logging
+import urllib.request
+from http.client import HTTPMessage
+from typing import IO, Any, cast
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError, SlackClientError
+
+from monitor.clock import Clock
+from monitor.notify.faults import no_answer
+from monitor.notify.slack_errors import slack_error
+
+_TIMEOUT_SECONDS = 10
+#: Longest answer that is read (bytes): the largest, 200 messages of a channel, stays far below.
+_ANSWER_LIMIT = 8 * 1024**2
+
+#: The SDK logs whole requests, with their texts, below warning.
+sdk_log = logging.getLogger(f"{__name__}.sdk")
+sdk_log.setLevel(logging.WARNING)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect stays the answer that it is: urllib would send the token after it, to whatever host it names."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        """Never."""
+
+
+class DirectClient(WebClient):
+    """slack_sdk's client on one host: neither a token nor a message goes where an answer points.
+
+    The SDK has no setting for redirects (3.48), hence the method that sends is replaced; a test with a redirecting
+    server fails where the SDK begins to send by another one.
+    """
+
+    def __init__(self, token: str | None, *, api_url: str) -> None:
+        super().__init__(
+            token=token, base_url=api_url.rstrip("/") + "/", timeout=_TIMEOUT_SECONDS, retry_handlers=[],
+            logger=sdk_log,
+        )  # fmt: skip
+
+    def _perform_urllib_http_request_internal(self, url: str, req: urllib.request.Request) -> dict[str, Any]:
+        if not url.lower().startswith(("http://", "https://")):
+            raise ValueError("not an HTTP address")
+        proxies = {"http": self.proxy, "https": self.proxy} if self.proxy else {}
+        opener = urllib.request.build_opener(
+            _NoRedirects, urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=self.ssl)
+        )
+        with opener.open(req, timeout=self.timeout) as answer:
+            body = answer.read(_ANSWER_LIMIT).decode(answer.headers.get_content_charset() or "utf-8", "replace")
+            return {"status": answer.code, "headers": answer.headers, "body": body}
+
+
+def call(client: WebClient, clock: Clock, method: str, **arguments: Any) -> dict[str, Any]:
+    """Slack's answer to a method of the client. Raises NotifyError; its text never carries the token."""
+    try:
+        answer = getattr(client, method)(**arguments)
+    except SlackApiError as error:
+        response = error.response
+        data = response.data if isinstance(response.data, dict) else {}
+        word = str(data.get("error", ""))
+        raise slack_error(response.status_code, word, response.headers, clock.now()) from None
+    except (SlackClientError, OSError, ValueError) as error:
+        raise no_answer("Slack", error) from None
+    return cast(dict[str, Any], answer.data)
