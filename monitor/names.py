@@ -38,6 +38,10 @@ CYCLE_SECONDS = "acceptd_cycle_duration_seconds"
 JOBS_LATE = "acceptd_jobs_missed_total"
 JOBS_FAILED = "acceptd_jobs_failed_total"
 INTERVALS_STORED = "acceptd_intervals_stored_total"
+STORE_AWAY = "acceptd_store_away_seconds"
+SPOOL_PAGES = "acceptd_spool_pages"
+SPOOL_FILL = "acceptd_spool_fill_ratio"
+SPOOL_LOST = "acceptd_spool_lost_pages_total"
 ERRORS = "acceptd_unexpected_errors_total"
 
 # Deciding and acting.

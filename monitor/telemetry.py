@@ -64,6 +64,12 @@ class Telemetry:
         self._jobs_missed = Counter(names.JOBS_LATE, "Calendar jobs missed or refused.", [names.JOB], registry=r)
         self._jobs_failed = Counter(names.JOBS_FAILED, "Calendar jobs that raised.", [names.JOB], registry=r)
         self._errors = Counter(names.ERRORS, "Errors nobody foresaw; each is in the log.", ["where"], registry=r)
+        self._store_away = Gauge(names.STORE_AWAY, "Since when the store takes no pages (s); else 0.", registry=r)
+        self._spool_pages = Gauge(names.SPOOL_PAGES, "Pages that wait on disk for the store.", registry=r)
+        self._spool_fill = Gauge(names.SPOOL_FILL, "Share of the queue on disk that is taken.", registry=r)
+        self._spool_lost = Counter(
+            names.SPOOL_LOST, "Pages lost since the queue on disk was full or damaged.", registry=r
+        )
         self._decisions = Counter(
             names.DECISIONS, "Decisions, by action and reason.", [names.GROUP, names.ACTION, names.REASON], registry=r
         )
@@ -153,6 +159,13 @@ class Telemetry:
     def job_failed(self, job: str) -> None:
         """A calendar job raised."""
         self._jobs_failed.labels(job).inc()
+
+    def spool(self, away_seconds: float | None, waiting: int, fill_ratio: float, lost: int) -> None:
+        """How the way into the store stands; `lost` pages since the last call."""
+        self._store_away.set(away_seconds or 0.0)
+        self._spool_pages.set(waiting)
+        self._spool_fill.set(fill_ratio)
+        self._spool_lost.inc(lost)
 
     def decision(self, group: str, action: str, reason: str) -> None:
         """A decision was made."""

@@ -18,6 +18,7 @@ from monitor.actions.fleet import Fleet
 from monitor.actions.keeper import Keeper
 from monitor.actions.orders import Orders
 from monitor.actions.step import Timing
+from monitor.app.alarm import StoreAlarm
 from monitor.app.evidence import gather
 from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import managed, server_parts
@@ -44,7 +45,7 @@ from monitor.cycle.slos import SloKeeper
 from monitor.cycle.tell import event_sink
 from monitor.dialects import Dialects
 from monitor.drivers.protocol import ServerState
-from monitor.errors import FatalError, MonitorError
+from monitor.errors import FatalError, MonitorError, StoreError
 from monitor.intervals.track import Track, resume
 from monitor.model.life import Setting
 from monitor.model.record import Evidence
@@ -56,6 +57,7 @@ from monitor.schedule import Calendar, Ticker
 from monitor.scrape.loop import ScrapeLoop
 from monitor.scrape.watchdog import Watchdog
 from monitor.store import Retention, Store
+from monitor.store.spool import Spool
 from monitor.targets.local import server_behind
 from monitor.targets.told import ask_server
 from monitor.telemetry import Telemetry
@@ -66,6 +68,8 @@ log = logging.getLogger(__name__)
 
 #: How often rollouts are advanced (seconds): the steps of a restart are seconds apart.
 ACT_SECONDS = 1.0
+#: How often pages that wait on disk are brought into the store (seconds).
+SPOOL_SECONDS = 2.0
 #: Intervals kept in memory over all servers: about 2 kB each.
 _REMEMBERED = 120_000
 #: Longest and shortest time that history is kept in memory (seconds).
@@ -80,11 +84,12 @@ class Daemon:
     """Everything that runs for one configuration on one store."""
 
     def __init__(
-        self, config: Config, rules: LoadedRules, store: Store, telemetry: Telemetry, clock: Clock,
+        self, config: Config, rules: LoadedRules, store: Store, spool: Spool, telemetry: Telemetry, clock: Clock,
         supervisor: Supervisor, *, fatal: Callable[[FatalError], None], boot_id: str,
     ) -> None:
         self._config = config
         self._store = store
+        self._spool = spool
         self._clock = clock
         self._telemetry = telemetry
         self._supervisor = supervisor
@@ -137,6 +142,12 @@ class Daemon:
         self._keeper = Keeper(store, self._fleet, self._orders, timing=timing)
         switch = secret(config.notify, "dead_mans_switch_url")
         self._switch = DeadMansSwitch(switch, clock) if switch else None
+        self._alarm = StoreAlarm(
+            make_receivers(config, clock), clock, host=holder, simulated=config.simulated
+        )
+        #: Why the newest evaluation could not use the store; empty where it could.
+        self._trouble = ""
+        self._lost = spool.state().lost
         self._fatal = fatal
         self._outbox = StoreOutbox(store, clock, self._wake_outbox)
         self._workers = [
@@ -198,8 +209,8 @@ class Daemon:
         for name in start_servers(self._store, self._fleet, wanted, self._group_of, now):
             self._slos.starting(name, now + timedelta(seconds=patience_seconds(self._group_of(name))))
         self._collector = Collector(
-            self._by_name, {name: parts.scraping for name, parts in self._parts.items()}, self._store, self._history,
-            readers=self._dialects.reader, tracks=tracks, last_ok=last_ok, settings=self._settings,
+            self._by_name, {name: parts.scraping for name, parts in self._parts.items()}, self._spool.keep,
+            self._history, readers=self._dialects.reader, tracks=tracks, last_ok=last_ok, settings=self._settings,
             interval_seconds=self._config.scrape.interval, timeout_seconds=self._config.scrape.timeout,
             boot_id=self._boot_id, clock=self._clock, counters=self._telemetry, listener=self._slos,
         )
@@ -215,6 +226,7 @@ class Daemon:
         self._tickers = [
             self._ticker("evaluate", lambda: self._evaluate(evaluator, decider, actor), self._config.rules.interval),
             self._ticker("act", lambda: self._act(actor), ACT_SECONDS),
+            self._ticker("spool", self._drain, SPOOL_SECONDS),
         ]
         for ticker in self._tickers:
             ticker.start()
@@ -262,7 +274,7 @@ class Daemon:
             telling=TellingPolicy(repeat_seconds=config.notify.repeat,
                                   page_repeat_seconds=min(config.notify.repeat, 1800.0)),
             credit_seconds=2.5 * config.rules.interval, baseline_seconds=config.rules.baseline_window,
-            slos=self._slos,
+            slos=self._slos, daemon=lambda: {"pages_lost": float(self._spool.state().lost_lately)},
             starting=lambda now: still_starting(self._fleet, self._group_of, self._last_ok, now),
         )
         decider = Decider(
@@ -285,8 +297,10 @@ class Daemon:
             self._telemetry.paused(self._paused(seen.now))
         except MonitorError as error:
             self._telemetry.cycle("failed", self._clock.monotonic() - began)
+            self._trouble = str(error) if isinstance(error, StoreError) else ""
             log.error("evaluation failed: %s", error)
             return
+        self._trouble = ""
         for name, signals in seen.servers.items():
             for signal in self._telemetry.signal_names:
                 self._telemetry.signal(signal, name, self._by_name[name].group, signals.value(signal))
@@ -312,6 +326,17 @@ class Daemon:
             return
         if happened:
             self._wake_outbox()
+
+    def _drain(self) -> None:
+        """Bring in what waits on disk, and tell of a store that does not work."""
+        try:
+            self._spool.drain()
+        except StoreError as error:
+            log.debug("pages still wait on disk: %s", error)
+        state = self._spool.state()
+        self._telemetry.spool(state.away_seconds, state.waiting, state.fill_ratio, state.lost - self._lost)
+        self._lost = state.lost
+        self._alarm.look(state.trouble or self._trouble, waiting=state.waiting, lost=state.lost_lately)
 
     def _remember(self, now: datetime) -> tuple[dict[ServerName, Track], dict[ServerName, datetime]]:
         """Fill the memory from the store, so that this daemon goes on where the last one stopped."""

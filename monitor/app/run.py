@@ -18,13 +18,16 @@ from monitor.config.fleet import host_name, tuning_sets
 from monitor.config.model import Config
 from monitor.config.rules import LoadedRules, load_configured_rules, rule_settings, slo_paths
 from monitor.config.running import FolderLock, Running, write_running
-from monitor.errors import FatalError, MonitorError
+from monitor.errors import FatalError, MonitorError, StoreError
 from monitor.store import Store, open_store
+from monitor.store.ring import Ring
+from monitor.store.spool import Spool
 from monitor.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
 LOCAL_DB = "local.db"
+SPOOL = "spool.ring"
 
 
 class Process:
@@ -65,7 +68,7 @@ class Process:
             try:
                 for step in store.upgrade():
                     log.info("store upgraded revision=%s", step)
-                self._serve(store, rules)
+                self._serve(store, self._spool(store), rules)
             finally:
                 store.close()
         finally:
@@ -75,24 +78,43 @@ class Process:
         if self._fatal is not None:
             raise self._fatal
 
-    def _serve(self, store: Store, rules: LoadedRules) -> None:
-        daemon = self._start(store, self._config, rules)
+    def _spool(self, store: Store) -> Spool:
+        """The way into the store; without a queue where the disk has no room for one."""
+        spool = Spool(store, Ring(self._config.data_dir / SPOOL, self._config.store.spool_size), self._clock)
+        try:
+            spool.open()
+        except StoreError as error:
+            log.error("no page can wait on disk while the store is away: %s", error)
+            return Spool(store, None, self._clock)
+        return spool
+
+    def _serve(self, store: Store, spool: Spool, rules: LoadedRules) -> None:
+        try:
+            self._serve_until_stopped(store, spool, rules)
+        finally:
+            spool.close()
+
+    def _serve_until_stopped(self, store: Store, spool: Spool, rules: LoadedRules) -> None:
+        daemon = self._start(store, spool, self._config, rules)
         try:
             while not self._stop and self._fatal is None:
                 self._wake.wait(5.0)
                 self._wake.clear()
                 if self._hang_up and not self._stop:
                     self._hang_up = False
-                    daemon = self._swap(daemon, store)
+                    daemon = self._swap(daemon, store, spool)
         finally:
             self._supervisor.stopping()
             log.info("stopping")
             daemon.stop()
             log.info("stopped; managed servers go on")
 
-    def _start(self, store: Store, config: Config, rules: LoadedRules) -> Daemon:
+    def _start(self, store: Store, spool: Spool, config: Config, rules: LoadedRules) -> Daemon:
+        # The heads that tracks go on from must not lag behind pages that wait: their counts would come twice.
+        spool.drain()
         daemon = Daemon(
-            config, rules, store, self._telemetry, self._clock, self._supervisor, fatal=self._died, boot_id=boot_id(),
+            config, rules, store, spool, self._telemetry, self._clock, self._supervisor, fatal=self._died,
+            boot_id=boot_id(),
         )
         daemon.start()
         write_running(config.data_dir, self._running(config, daemon))
@@ -102,7 +124,7 @@ class Process:
         self._on_started(daemon)
         return daemon
 
-    def _swap(self, old: Daemon, store: Store) -> Daemon:
+    def _swap(self, old: Daemon, store: Store, spool: Spool) -> Daemon:
         """The daemon of the new configuration, or the old one where that is wrong or does not start."""
         self._supervisor.reloading(int(self._clock.monotonic() * 1e6))
         try:
@@ -110,16 +132,18 @@ class Process:
             rules = load_configured_rules(config)
             if config.data_dir != self._config.data_dir:
                 raise FatalError(f"data_dir cannot change while running ({self._config.data_dir} -> {config.data_dir})")
+            if spool.state().away_seconds is not None:
+                raise StoreError(f"the store takes no pages now ({spool.state().trouble}): reload when it works again")
         except MonitorError as error:
             log.error("configuration not reloaded, the old one stays: %s", error)
             self._supervisor.ready("configuration NOT reloaded: it has mistakes")
             return old
         old.stop()
         try:
-            new = self._start(store, config, rules)
+            new = self._start(store, spool, config, rules)
         except MonitorError as error:
             log.error("new configuration does not start, going back to the old one: %s", error)
-            return self._start(store, self._config, load_configured_rules(self._config))
+            return self._start(store, spool, self._config, load_configured_rules(self._config))
         self._config = config
         self._telemetry.keep_only({s.name for s in new.servers}, {group.name for group in new.groups})
         log.info("configuration reloaded")

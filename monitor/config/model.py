@@ -187,6 +187,10 @@ class StoreConfig(Section):
     """Where history is kept."""
 
     retention: Retention = Field(default_factory=lambda: Retention.model_validate({}), description="How long.")
+    spool_size: Size = Field(
+        64 * 1024**2, ge=64 * 1024,
+        description="Disk space taken at the first start, for pages that wait while the store is locked or full.",
+    )
 
 
 class Rules(Section):

@@ -26,7 +26,7 @@ from monitor.model.life import LastReading, Life, StartEvidence
 from monitor.model.reading import Reading, Verdict
 from monitor.model.server import Server, ServerName
 from monitor.scrape.client import ACCEPT_PAGE, ServerClient
-from monitor.store import Store
+from monitor.store.pages import Page
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Collector:
         self,
         servers: Mapping[ServerName, Server],
         clients: Mapping[ServerName, ServerClient],
-        store: Store,
+        keep: Callable[[Page], None],
         history: History,
         *,
         readers: Callable[[ServerName], ServerReader],
@@ -104,9 +104,10 @@ class Collector:
         counters: Counters,
         listener: Listener | None = None,
     ) -> None:
+        """`keep` stores a page whole, or raises StoreError."""
         self._servers = servers
         self._clients = clients
-        self._store = store
+        self._keep = keep
         self._history = history
         self._settings = settings
         self._interval = interval_seconds
@@ -133,7 +134,7 @@ class Collector:
         if readable:
             state.last_ok = refined.scraped_at
         try:
-            self._keep(name, step, LastReading(_without_counts(refined), state.last_ok))
+            self._keep(_page(step, refined, state.last_ok))
         except StoreError as error:
             # The track stays as stored: the next page's interval then covers this one too, and nothing is lost.
             log.error("page not stored server=%s: %s", name, error)
@@ -197,18 +198,6 @@ class Collector:
             engine_version=known.engine_version,
         )
 
-    def _keep(self, name: ServerName, step: Step, last: LastReading) -> None:
-        with self._store.write(durable=False) as unit:
-            for life in step.lives:
-                if unit.lives.get(life.id) is None:
-                    unit.lives.add(life)
-                else:
-                    unit.lives.update(life)
-            for head in step.heads:
-                unit.heads.put(head)
-            unit.intervals.add(step.intervals)
-            unit.readings.put(last)
-
     def _tell(self, name: ServerName, state: _State, reading: Reading, step: Step) -> None:
         """Log what changed, once: a failure that repeats is counted, its end is logged."""
         for event in step.events:
@@ -230,6 +219,13 @@ class Collector:
             shown = ", ".join(sorted(new)[:_SHOWN_NAMES]) + (", ..." if len(new) > _SHOWN_NAMES else "")
             log.warning("series that acceptd does not know server=%s count=%d: %s", name, len(new), shown)
             self._counters.unknown_series(name, len(new))
+
+
+def _page(step: Step, reading: Reading, last_ok: datetime | None) -> Page:
+    return Page(
+        lives=step.lives, heads=step.heads, intervals=step.intervals,
+        last=LastReading(_without_counts(reading), last_ok),
+    )
 
 
 def _without_counts(reading: Reading) -> Reading:

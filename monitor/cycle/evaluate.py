@@ -101,10 +101,12 @@ class Evaluator:
         baseline_seconds: float = SHORT_WINDOW_SECONDS,
         starting: Callable[[datetime], set[ServerName]] = lambda now: set(),
         slos: Objectives | None = None,
+        daemon: Callable[[], Mapping[str, float | None]] = dict,
     ) -> None:
         """`baseline_seconds`: length of the windows that baselines learn from. `starting`: servers that we started
-        and that may still take their time; their silence is not told.
+        and that may still take their time; their silence is not told. `daemon`: facts of the daemon beside the store's.
         """
+        self._daemon = daemon
         self._starting = starting
         self._slos = slos or NoObjectives()
         self._baseline_seconds = baseline_seconds
@@ -198,7 +200,7 @@ class Evaluator:
             alerts=unit.alerts.all(resolved_since=now - timedelta(days=1)),
             timers={(timer.rule, timer.scope): timer for timer in unit.timers.all()},
             baselines=baselines,
-            daemon=daemon_facts(unit, now),
+            daemon={**daemon_facts(unit, now), **self._daemon()},
         )
 
     def _signals(self, seen: _Seen, now: datetime) -> dict[tuple[float, str], SignalSet]:

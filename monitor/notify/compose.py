@@ -223,6 +223,32 @@ def report_notice(report: ReportRecord, now: datetime, *, simulated: bool = Fals
     )
 
 
+def store_notice(
+    kind: NoticeKind, *, host: str, trouble: str, lasted_seconds: float, waiting: int, lost: int, now: datetime,
+    simulated: bool = False,
+) -> Notice:
+    """The store of a daemon does not take what it is given, or (resolved) takes it again."""
+    lasted = duration_words(lasted_seconds)
+    gone = f" {lost} pages were lost meanwhile: the queue was full." if lost else ""
+    if kind is NoticeKind.ALERT_RESOLVED:
+        title = f"acceptd on {host}: the store works again after {lasted}"
+        text = f"Pages that waited on disk go in now.{gone}"
+    else:
+        title = f"acceptd on {host}: the store has not worked for {lasted}"
+        text = "\n".join((
+            trouble,
+            f"Servers are still read; {waiting} pages wait on disk.{gone}",
+            "No alert is evaluated and no change is begun meanwhile.",
+            "Look with `acceptd db check` and `df -h`. Runbook: store-away",
+        ))  # fmt: skip
+    return Notice(
+        id=_new_id(), kind=kind, dedupe_key=f"store:{host}:{kind.value}:{now:%Y%m%dT%H%M%S}", thread=f"store:{host}",
+        severity=Severity.PAGE, title=title, text=text, created_at=now, labels={"host": host, "alertname": "StoreAway"},
+        annotations={"summary": title, "runbook": "store-away"}, edits_root=kind is NoticeKind.ALERT_RESOLVED,
+        simulated=simulated,
+    )
+
+
 def duration_words(seconds: float) -> str:
     """A length of time as people say it: `45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`."""
     whole = int(max(0.0, seconds))

@@ -24,6 +24,8 @@ FACTS: Mapping[str, str] = {
                        "(n-gram, suffix); none where the method is not known.",
     "deliveries_failed": "Messages that a receiver refused for good, or that wait for longer than 5 minutes "
                          "(scope `daemon`).",
+    "pages_lost": "Pages that waited on disk for the store and were lost to newer ones or to damage; 0 once that is "
+                  "more than an hour ago (scope `daemon`).",
 }
 
 #: Methods besides n-gram that copy from text seen before (vLLM `vllm/config/speculative.py`): any acceptance up to 1 is

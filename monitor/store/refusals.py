@@ -16,7 +16,7 @@ class StoreBusy(StoreError):
 
 
 class StoreAway(StoreError):
-    """The database cannot be reached, or the connection to it broke."""
+    """The database cannot be reached, the connection to it broke, or its disk is full: later it may be had again."""
 
 
 _UPGRADE = "its schema does not fit this version of acceptd: run `acceptd db upgrade`"
@@ -25,7 +25,7 @@ _UPGRADE = "its schema does not fit this version of acceptd: run `acceptd db upg
 _SQLITE: tuple[tuple[str, type[StoreError], str], ...] = (
     ("SQLITE_BUSY", StoreBusy, "it stays locked: is a second acceptd, a backup or a shell holding it?"),
     ("SQLITE_LOCKED", StoreBusy, "it stays locked: is a second acceptd, a backup or a shell holding it?"),
-    ("SQLITE_FULL", StoreError, "the disk is full: free some space or shorten the retention"),
+    ("SQLITE_FULL", StoreAway, "the disk is full: free some space or shorten the retention"),
     ("SQLITE_READONLY", StoreError, "it is opened for reading, or user and file modes allow no writing"),
     ("SQLITE_CORRUPT", StoreError, "the file is damaged: stop acceptd and restore a backup"),
     ("SQLITE_NOTADB", StoreError, "the file is no SQLite database: check the configured path"),
@@ -41,7 +41,7 @@ _POSTGRES: tuple[tuple[str, type[StoreError], str], ...] = (
     ("40", StoreBusy, "another transaction came first"),
     ("55P03", StoreBusy, "a lock was not to be had in time: is a migration or a dump running?"),
     ("57014", StoreBusy, "the statement took too long and was cancelled"),
-    ("53100", StoreError, "the disk of the database server is full"),
+    ("53100", StoreAway, "the disk of the database server is full"),
     ("53300", StoreAway, "the database server takes no more connections"),
     ("42P01", StoreError, _UPGRADE),
     ("42703", StoreError, _UPGRADE),

@@ -38,6 +38,7 @@ from monitor.scrape.client import ServerClient
 from monitor.scrape.loop import ScrapeLoop
 from monitor.scrape.watchdog import Watchdog
 from monitor.store.opening import open_store
+from monitor.store.spool import Spool
 from monitor.targets.told import Told
 from monitor.telemetry import Telemetry
 
@@ -159,9 +160,9 @@ def acceptd(url: str, servers: int, seconds: float, *, profile: bool = False) ->
             ask=lambda server, engine: Told("0.32.0"), process=lambda _: None, launched=lambda _: None, configured={}
         )
         collector = Collector(
-            watched, clients, store, History(3600.0), readers=Dialects().reader, tracks={}, last_ok={},
-            settings=finder, interval_seconds=INTERVAL, timeout_seconds=INTERVAL, boot_id="bench", clock=clock,
-            counters=telemetry,
+            watched, clients, Spool(store, None, clock).keep, History(3600.0), readers=Dialects().reader, tracks={},
+            last_ok={}, settings=finder, interval_seconds=INTERVAL, timeout_seconds=INTERVAL, boot_id="bench",
+            clock=clock, counters=telemetry,
         )  # fmt: skip
         profiler = Profiler() if profile else None
         scrape = profiler.around(collector.scrape) if profiler else collector.scrape

@@ -32,6 +32,7 @@ from monitor.scrape.client import ServerClient
 from monitor.scrape.probe import ServerProbe
 from monitor.scrape.watchdog import Watchdog
 from monitor.store.opening import open_store
+from monitor.store.spool import Spool
 from monitor.targets.local import server_behind
 from monitor.targets.told import ask_server
 from monitor.telemetry import Telemetry
@@ -110,8 +111,9 @@ class Watching:
         with self.store.read() as unit:
             track = resume(NAME, unit.lives.open_of(NAME), unit.heads.of_server(NAME))
         self.collector = Collector(
-            {NAME: self.server}, {NAME: self.client}, self.store, History(3600.0), readers=Dialects().reader,
-            tracks={NAME: track}, last_ok={}, settings=self.settings, interval_seconds=5.0, timeout_seconds=10.0,
+            {NAME: self.server}, {NAME: self.client}, Spool(self.store, None, self.clock).keep, History(3600.0),
+            readers=Dialects().reader, tracks={NAME: track}, last_ok={}, settings=self.settings,
+            interval_seconds=5.0, timeout_seconds=10.0,
             boot_id="boot", clock=self.clock, counters=Telemetry(),
         )  # fmt: skip
 

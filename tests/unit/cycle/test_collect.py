@@ -21,6 +21,7 @@ from monitor.model.reading import Verdict
 from monitor.model.server import Engine as Kind
 from monitor.model.server import GroupName, Server, ServerName
 from monitor.scrape.client import Answer
+from monitor.store.spool import Spool
 from monitor.targets.local import LocalServer
 from monitor.targets.told import Told
 from tests.fakes.fake_clock import FakeClock
@@ -130,7 +131,7 @@ class Bench:
         )
         self.collector = Collector(
             {NAME: SERVER}, {NAME: self.page},  # type: ignore[dict-item]
-            MortalStore(self.store, lambda moment: self.reap(moment)),  # type: ignore[arg-type]
+            Spool(MortalStore(self.store, lambda moment: self.reap(moment)), None, self.clock).keep,  # type: ignore[arg-type]
             self.history, readers=Dialects().reader, tracks={NAME: track},
             last_ok={NAME: last.last_ok} if last is not None and last.last_ok is not None else {},
             settings=self.settings, interval_seconds=15.0, timeout_seconds=5.0, boot_id="boot", clock=self.clock,

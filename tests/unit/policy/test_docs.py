@@ -25,7 +25,7 @@ from tests.unit.policy.words import WORDS
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 RUNBOOKS = sorted(path for path in (DOCS / "runbooks").glob("*.md") if path.name != "README.md")
 #: Alerts that no rule file raises, and their pages.
-BUILT_IN = {NO_DATA_ALERT: "alert-has-no-data", BURN_ALERT: "error-budget-burn"}
+BUILT_IN = {NO_DATA_ALERT: "alert-has-no-data", BURN_ALERT: "error-budget-burn", "StoreAway": "store-away"}
 
 
 def shipped_alerts() -> dict[str, AlertRule]:
@@ -108,6 +108,7 @@ class TestRunbooks:
         """Words in backquotes that look like signals are signals, settings of the engine, or ours."""
         settings = {"num_speculative_tokens", "max_speculative_tokens", "restart_stuck", "start_limit",
                     "rejection_sample_method", "no_engine_metrics", "no_service", "invalid_auth", "token_revoked",
-                    "account_inactive", "channel_not_found", "is_archived", "not_in_channel", "per_engine"}
+                    "account_inactive", "channel_not_found", "is_archived", "not_in_channel", "per_engine",
+                    "acceptd_spool_pages", "acceptd_spool_fill_ratio"}
         words = {w for w in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", path.read_text())}
         assert words - set(WORDS) - settings == set()

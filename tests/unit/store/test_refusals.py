@@ -24,7 +24,7 @@ def of_sqlite(name: str, text: str = "it says") -> sqlite3.Error:
     [
         (of_sqlite("SQLITE_BUSY"), StoreBusy, "stays locked"),
         (of_sqlite("SQLITE_BUSY_SNAPSHOT"), StoreBusy, "stays locked"),
-        (of_sqlite("SQLITE_FULL"), StoreError, "disk is full"),
+        (of_sqlite("SQLITE_FULL"), StoreAway, "disk is full"),
         (of_sqlite("SQLITE_READONLY_DBMOVED"), StoreError, "modes allow no writing"),
         (of_sqlite("SQLITE_CORRUPT_VTAB"), StoreError, "restore a backup"),
         (of_sqlite("SQLITE_NOTADB"), StoreError, "no SQLite database"),
@@ -39,7 +39,7 @@ def of_sqlite(name: str, text: str = "it says") -> sqlite3.Error:
         (errors.DeadlockDetected("it says"), StoreBusy, "came first"),
         (errors.LockNotAvailable("it says"), StoreBusy, "lock"),
         (errors.QueryCanceled("it says"), StoreBusy, "too long"),
-        (errors.DiskFull("it says"), StoreError, "disk"),
+        (errors.DiskFull("it says"), StoreAway, "disk"),
         (errors.TooManyConnections("it says"), StoreAway, "no more connections"),
         (errors.UndefinedTable("it says"), StoreError, "acceptd db upgrade"),
         (errors.UndefinedColumn("it says"), StoreError, "acceptd db upgrade"),

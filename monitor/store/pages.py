@@ -1,0 +1,70 @@
+"""What one scrape leaves behind, stored whole or not at all, and its form while it waits on disk."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+from monitor.model.interval import Interval
+from monitor.model.life import Head, LastReading, Life
+from monitor.store.api import Unit
+from monitor.store.codec import dumps, loads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Lives that are new or changed, heads that moved, the intervals they close, and the reading itself."""
+
+    lives: tuple[Life, ...] = ()
+    heads: tuple[Head, ...] = ()
+    intervals: tuple[Interval, ...] = ()
+    last: LastReading
+
+
+def store_page(unit: Unit, page: Page) -> None:
+    """Store a page that was never stored before; a known interval is refused."""
+    for life in page.lives:
+        if unit.lives.get(life.id) is None:
+            unit.lives.add(life)
+        else:
+            unit.lives.update(life)
+    for head in page.heads:
+        unit.heads.put(head)
+    unit.intervals.add(page.intervals)
+    unit.readings.put(page.last)
+
+
+def store_page_again(unit: Unit, page: Page) -> None:
+    """Store a page that may have been stored already, and newer ones after it: then nothing changes.
+
+    Going back to an older head would count twice what came after it, and an ended life must stay ended.
+    """
+    for life in page.lives:
+        stored = unit.lives.get(life.id)
+        if stored is None:
+            unit.lives.add(life)
+        elif stored.ended is None:
+            unit.lives.update(life)
+    unit.intervals.add(page.intervals, skip_known=True)
+    for head in page.heads:
+        known = unit.heads.get(head.life)
+        if known is None or known.at < head.at:
+            unit.heads.put(head)
+    last = unit.readings.get(page.last.reading.server)
+    if last is None or last.reading.scraped_at < page.last.reading.scraped_at:
+        unit.readings.put(page.last)
+
+
+def packed(page: Page) -> bytes:
+    """The page as bytes, about 3 kB for one engine with histograms."""
+    return zlib.compress(dumps(Page, page).encode(), level=1)
+
+
+def unpacked(record: bytes) -> Page:
+    """The page that `packed` wrote. Raises ValueError, TypeError or KeyError on anything else."""
+    try:
+        text = zlib.decompress(record).decode()
+    except zlib.error as error:
+        raise ValueError(f"no compressed page: {error}") from error
+    page: Page = loads(Page, text)
+    return page
