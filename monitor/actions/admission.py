@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from monitor.actions.drift import drift_of
 from monitor.actions.fleet import Managed
 from monitor.actions.records import DAY, describe_pause, pause_of, starts_left
 from monitor.actions.terms import ROLLBACK_RULE
+from monitor.actions.windows import outside_windows
 from monitor.errors import ActionError, LaunchError
 from monitor.model.decision import Action, Decision
 from monitor.model.rollout import Outcome, Rollout
@@ -30,7 +32,8 @@ def admit(
 ) -> None:
     """Refuse a rollout that may not begin. An operator is spared pace and memory, never safety."""
     _is_sound(decision, group, managed, now)
-    if decision.action is not Action.RESTART and decision.rule != ROLLBACK_RULE:
+    ends_trouble = decision.action is Action.RESTART or decision.rule == ROLLBACK_RULE
+    if not ends_trouble:
         _is_within_limits(decision, group, managed)
     pause = pause_of(unit, group.name, decision.servers, now)
     if pause is not None:
@@ -38,7 +41,10 @@ def admit(
     # A server that needs to be started again does not wait for other groups to be tuned.
     _is_alone(unit, group, None if decision.action is Action.RESTART else max_concurrent)
     _has_budget(unit, decision, group, now)
+    if not ends_trouble:
+        _is_in_window(group, now)
     if not by_operator and decision.action is not Action.RESTART:
+        _is_ours_to_tune(unit, decision, group, now)
         _keeps_pace(unit, group, now)
         _is_not_rejected(unit, decision, group, now)
 
@@ -65,6 +71,8 @@ def _is_within_limits(decision: Decision, group: Group, managed: Mapping[ServerN
     limits, tokens = group.limits, decision.proposed.num_speculative_tokens
     if tokens is None:
         raise ActionError(f"decision {decision.id} does not say how many tokens", reason="setting_unknown")
+    if tokens in limits.never:
+        raise ActionError(f"group {group.name} is never to run with {tokens} tokens (limits.never)", reason="limits")
     if tokens == 0 and not limits.allow_off:
         raise ActionError(f"group {group.name} does not allow speculation to be off (allow_off)", reason="limits")
     if tokens and not limits.min_speculative_tokens <= tokens <= limits.max_speculative_tokens:
@@ -121,6 +129,12 @@ def _is_alone(unit: Unit, group: Group, max_concurrent: int | None) -> None:
         )
 
 
+def _is_in_window(group: Group, now: datetime) -> None:
+    closed = outside_windows(group, now)
+    if closed is not None:
+        raise ActionError(closed, reason="window", retryable=True)
+
+
 def _has_budget(unit: Unit, decision: Decision, group: Group, now: datetime) -> None:
     needed = 1 if decision.action is Action.RESTART else 2
     for server in decision.servers:
@@ -130,6 +144,13 @@ def _has_budget(unit: Unit, decision: Decision, group: Group, now: datetime) -> 
                 f"{server} has {left} of {group.limits.restarts_per_day} starts a day left, {needed} are needed",
                 reason="budget",
             )
+
+
+def _is_ours_to_tune(unit: Unit, decision: Decision, group: Group, now: datetime) -> None:
+    for server in decision.servers:
+        drift = drift_of(unit, server, group.limits, now)
+        if drift is not None:
+            raise ActionError(drift.describe(), reason="drift", retryable=True)
 
 
 def _keeps_pace(unit: Unit, group: Group, now: datetime) -> None:

@@ -13,6 +13,7 @@ from monitor.actions.memory import Memory
 from monitor.actions.probe import Probe, Traffic, tokens_of, traffic_of
 from monitor.actions.step import Readiness, Ready, Refusal, Seen, Terms, Timing
 from monitor.actions.steps import is_draining, is_over, token_of
+from monitor.actions.windows import outside_windows
 from monitor.clock import Clock
 from monitor.drivers.failures import judge_exit
 from monitor.drivers.protocol import DriverStatus, PortOwner, ServerState
@@ -210,8 +211,15 @@ class Lookout:
                 )
         # The way back, and a restart that someone asked for, end an incident: nobody holds them up.
         ends_trouble = case.terms.is_restore or case.terms.is_restart
-        said = None if ends_trouble else self._gate.refusal(case.group, case.change, case.now)
+        said = None if ends_trouble else self._held_up(case)
         return Refusal(Outcome.PRECONDITION_FAILED, said) if said is not None else None
+
+    def _held_up(self, case: Case) -> str | None:
+        closed = None
+        if case.change.state is ChangeState.PLANNED:
+            # One that has begun is finished: its server is back sooner than if it were left half way.
+            closed = outside_windows(case.group, case.now, case.terms.away_seconds)
+        return closed or self._gate.refusal(case.group, case.change, case.now)
 
     def _drift(self, case: Case, page: Reading) -> Refusal | None:
         shown, wanted = tokens_of(page), case.change.current.num_speculative_tokens

@@ -5,12 +5,13 @@ A step is stored before it acts (`Step.change` is what is stored), except where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from monitor.actions.events import EventKind
 from monitor.actions.judge import Judgement, Unproved
+from monitor.actions.learned import Starts
 from monitor.actions.probe import UNKNOWN_TRAFFIC, Traffic
 from monitor.drivers.failures import StartFailure
 from monitor.drivers.protocol import DriverStatus
@@ -146,6 +147,8 @@ class Terms:
     has_drain_control: bool = False
     #: First start of this setting on this server: compile caches are empty.
     is_first_start: bool = False
+    #: How long its starts took so far.
+    starts: Starts = field(default_factory=Starts)
     expires_at: datetime | None = None
     #: Why the rollout is being called off; empty while it is not.
     cancelled: str = ""
@@ -154,8 +157,14 @@ class Terms:
 
     @property
     def start_seconds(self) -> float:
-        """Longest wait for a started server to serve."""
-        return self.limits.start_seconds + (self.limits.first_start_seconds if self.is_first_start else 0.0)
+        """Longest wait for a started server to serve: learned from its starts, at most `start_limit`."""
+        usual = self.starts.limit(self.limits.start_seconds)
+        return usual + (self.limits.first_start_seconds if self.is_first_start else 0.0)
+
+    @property
+    def away_seconds(self) -> float:
+        """How long the server is likely to be away from its clients at most (seconds)."""
+        return self.limits.drain_seconds + self.limits.stop_seconds + self.starts.usual
 
     @property
     def may_cut(self) -> bool:

@@ -7,17 +7,21 @@ from datetime import datetime, timedelta
 
 from monitor.actions.course import is_restore
 from monitor.actions.fleet import Managed
+from monitor.actions.learned import starts_of
 from monitor.actions.records import is_first_start
 from monitor.actions.step import Terms, Timing
+from monitor.actions.windows import end_of_next
 from monitor.errors import LaunchError
 from monitor.model.decision import Decision, Reason
 from monitor.model.life import Setting
 from monitor.model.rollout import Change, Rollout
-from monitor.model.server import Group
+from monitor.model.server import ActionLimits, Group
 from monitor.store.api import Unit
 
 #: `Decision.rule` of a way back that a person asked for: not measured, since it is not a proposal.
 ROLLBACK_RULE = "rollback"
+#: Age of changes that starts are learned from.
+_LEARNED_FROM = timedelta(days=90)
 
 
 def terms_of(
@@ -47,7 +51,8 @@ def terms_of(
         is_stuck=decision is not None and decision.reason is Reason.ENGINE_STUCK,
         has_drain_control=managed.balancer.has_control,
         is_first_start=is_first_start(unit, change, now),
-        expires_at=_expires_at(change, decision, changes, timing),
+        starts=starts_of(unit.changes.of_server(change.server, now - _LEARNED_FROM)),
+        expires_at=_expires_at(change, decision, changes, group.limits, timing),
         # A rollout that is called off is what brings servers back, not a reason to stop doing so.
         cancelled=rollout.sentence if rollout.outcome is not None and not brings_back else "",
         dry_run="" if managed.driver.acts else _would_do(change.current, change.proposed, managed),
@@ -55,12 +60,18 @@ def terms_of(
 
 
 def _expires_at(
-    change: Change, decision: Decision | None, changes: Sequence[Change], timing: Timing
+    change: Change, decision: Decision | None, changes: Sequence[Change], limits: ActionLimits, timing: Timing
 ) -> datetime | None:
-    """The first change acts while the decision holds; later ones have their turn only when the one before is done."""
+    """The first change acts while the decision holds; later ones have their turn only when the one before is done.
+
+    Where that falls after the window has closed, they wait for the end of the next one.
+    """
     done = [c.entered_at for c in changes if c.state.is_final]
     if done:
-        return max(done) + timedelta(seconds=timing.wait_most_seconds)
+        waited = max(done) + timedelta(seconds=timing.wait_most_seconds)
+        if not limits.maintenance:
+            return waited
+        return max(waited, end_of_next(limits.maintenance, max(done)))
     return decision.expires_at if decision is not None else change.entered_at
 
 

@@ -138,7 +138,10 @@ class Daemon:
         self._executor = Executor(
             store, clock, self._fleet, judge, holder=holder, gate=gate, timing=timing, on_event=sink
         )
-        self._orders = Orders(store, self._fleet, holder=holder, timing=timing, on_event=sink)
+        self._orders = Orders(
+            store, self._fleet, holder=holder, timing=timing, max_concurrent=config.rollouts.max_concurrent,
+            on_event=sink,
+        )
         self._keeper = Keeper(store, self._fleet, self._orders, timing=timing)
         switch = secret(config.notify, "dead_mans_switch_url")
         self._switch = DeadMansSwitch(switch, clock) if switch else None

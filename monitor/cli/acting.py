@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor.actions.drift import drift_of, release
 from monitor.cli.context import Absent, Context
 from monitor.cli.looking import Json, duration
 from monitor.cli.output import console, interval, print_json, who
@@ -160,16 +161,27 @@ def resume(
     scope: Annotated[str, typer.Argument(help="A group, a server, or * for everything.")] = EVERYTHING,
     as_json: Json = False,
 ) -> None:
-    """Lift a pause."""
+    """Lift a pause, and release servers that are left alone because somebody changed them by hand."""
     context: Context = ctx.obj
-    wanted = _scope(context, scope)
+    wanted, now = _scope(context, scope), SystemClock().now()
     with context.writing() as store, store.write() as unit:
         lifted = unit.pauses.clear(wanted)
+        held = [
+            drift
+            for group in context.running().groups
+            for server in group.servers
+            if wanted in (EVERYTHING, group_scope(group.name), server_scope(server))
+            and (drift := drift_of(unit, server, group.limits, now)) is not None
+        ]
+        for drift in held:
+            release(unit, drift, who(), now)
     if as_json:
-        print_json({"scope": wanted, "lifted": lifted})
+        print_json({"scope": wanted, "lifted": lifted, "released": [drift.server for drift in held]})
     else:
         console.print(f"Resumed: {wanted}" if lifted else f"{wanted} was not paused", markup=False)
-    if not lifted:
+        for drift in held:
+            console.print(f"Released: {drift.server} is tuned again, from {drift.found.describe()}", markup=False)
+    if not (lifted or held):
         raise typer.Exit(1)
 
 

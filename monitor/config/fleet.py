@@ -7,6 +7,7 @@ import socket
 from monitor.config.load import metrics_url, secret
 from monitor.config.model import Config, GroupConfig, Limits, ServerConfig
 from monitor.model.life import Setting
+from monitor.model.maintenance import Window
 from monitor.model.server import ActionLimits, Group, GroupName, Mode, Server, ServerName
 from monitor.scrape.client import Credentials
 
@@ -79,6 +80,9 @@ def action_limits(limits: Limits) -> ActionLimits:
         restart_stuck=limits.restart_stuck,
         keep_running=limits.keep_running,
         cut_after_drain=limits.cut_after_drain,
+        maintenance=tuple(Window(one.opens, one.lasts, one.timezone) for one in limits.maintenance),
+        never=limits.never,
+        drift_hold_seconds=limits.hold_after_drift,
     )
 
 

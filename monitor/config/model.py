@@ -18,7 +18,9 @@ from monitor.config.scalars import (
     PositiveDuration,
     Size,
     TimeZone,
+    TokenCount,
 )
+from monitor.model.maintenance import LONGEST_SECONDS, Window
 from monitor.model.server import Engine, Mode
 
 
@@ -120,6 +122,21 @@ class ServerConfig(Section):
     drain: DrainHooks | None = Field(None, description="Commands for the balancer.")
 
 
+class MaintenanceWindow(Section):
+    """When changes of a group may begin."""
+
+    opens: str = Field(description="When it opens: minute, hour, day of month, month, day of week, as in crontab(5).")
+    lasts: PositiveDuration = Field(description="How long it stays open: one minute to seven days of real time.")
+    timezone: TimeZone = Field("UTC", description="Zone of `opens`; nights in which clocks are set are accounted for.")
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if not 60.0 <= self.lasts <= LONGEST_SECONDS:
+            raise ValueError("lasts: one minute to seven days")
+        Window(self.opens, self.lasts, self.timezone)
+        return self
+
+
 class Limits(Section):
     """What a group allows acceptd to do, and how long each step of a change may take."""
 
@@ -141,6 +158,13 @@ class Limits(Section):
     observe: PositiveDuration = Field(2700.0, description="Longest time a change is measured before the verdict.")
     restarts_per_day: int = Field(6, ge=1, description="Starts of one server in 24 h before acceptd gives up on it.")
     restart_stuck: bool = Field(False, description="Whether a server proved stuck is restarted, once an incident.")
+    maintenance: tuple[MaintenanceWindow, ...] = Field((), description="When changes may begin; at any time if empty.")
+    never: tuple[TokenCount, ...] = Field(
+        (), description="Numbers of speculative tokens that are never set; 0 is off."
+    )
+    hold_after_drift: Duration = Field(
+        86_400.0, description="How long a server that someone changed by hand is not tuned; 0s: not at all."
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -159,6 +183,12 @@ class GroupConfig(Section):
     mode: Mode | None = Field(None, description="How far acceptd may go here; the global mode if unset.")
     rules: Name | None = Field(None, description="Tuning rule set of this group; the global one if unset.")
     limits: Limits = Field(default_factory=lambda: Limits.model_validate({}), description="What is allowed here.")
+
+
+class Rollouts(Section):
+    """How many changes the fleet bears."""
+
+    max_concurrent: int = Field(1, ge=1, description="Groups that may be changed at once, in the whole fleet.")
 
 
 class Scrape(Section):
@@ -289,6 +319,7 @@ class Config(Section):
     simulated: bool = Field(False, description="Marks everything as SIMULATED; set by `acceptd demo`.")
     servers: tuple[ServerConfig, ...] = Field((), description="Servers to watch.")
     groups: tuple[GroupConfig, ...] = Field((), description="Groups with settings of their own.")
+    rollouts: Rollouts = Field(default_factory=lambda: Rollouts.model_validate({}), description="Changes at once.")
     scrape: Scrape = Field(default_factory=lambda: Scrape.model_validate({}), description="How pages are fetched.")
     store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="History.")
     rules: Rules = Field(default_factory=lambda: Rules.model_validate({}), description="Rules.")

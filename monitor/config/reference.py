@@ -24,6 +24,7 @@ _WORDS: dict[Any, str] = {
     scalars.Duration: "duration",
     scalars.PositiveDuration: "duration above 0s",
     scalars.Size: "size",
+    scalars.TokenCount: "number of tokens, 0 or more",
     scalars.HttpUrl: "URL (http, https)",
     scalars.ListenAddress: "ADDRESS:PORT",
     scalars.TimeZone: "time zone",

@@ -13,6 +13,7 @@ from typing import Any
 
 from monitor.clock import Clock
 from monitor.errors import FatalError, MonitorError
+from monitor.model.maintenance import Window
 from monitor.model.server import ActionLimits, Engine, Group, GroupName, Mode, Server, ServerName
 
 _FILE = "running.json"
@@ -73,6 +74,8 @@ def _server(entry: dict[str, Any]) -> Server:
 
 def _group(entry: dict[str, Any]) -> Group:
     limits = {key: value for key, value in entry["limits"].items() if key in ActionLimits.__dataclass_fields__}
+    limits["maintenance"] = tuple(Window(**window) for window in limits.get("maintenance", ()))
+    limits["never"] = tuple(limits.get("never", ()))
     return Group(
         name=GroupName(entry["name"]),
         servers=tuple(ServerName(name) for name in entry["servers"]),

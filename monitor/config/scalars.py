@@ -54,6 +54,12 @@ def http_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def _token_count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError("a number of tokens, 0 (off) or more")
+    return value
+
+
 def _listen(value: str) -> str:
     host, _, port = value.rpartition(":")
     if not host or not port.isdigit() or not 0 <= int(port) <= 65535:
@@ -83,6 +89,7 @@ def secret_value(secret: SecretStr | None) -> str | None:
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 Duration = Annotated[float, BeforeValidator(seconds)]
 PositiveDuration = Annotated[float, BeforeValidator(seconds), AfterValidator(_positive)]
+TokenCount = Annotated[int, BeforeValidator(_token_count)]
 Size = Annotated[int, BeforeValidator(size_bytes)]
 HttpUrl = Annotated[str, AfterValidator(http_url)]
 ListenAddress = Annotated[str, AfterValidator(_listen)]

@@ -174,6 +174,8 @@ def _of_firing(firing: TuneFiring, question: Question, given: TuneInput, advice:
     action = Action.OFF if target == 0 else Action.RAISE if target > now else Action.LOWER
     if firing.guard is not None:
         return _guarded(firing, held, guard(given, target), action)
+    if target in question.group.limits.never:
+        return _keep(firing, Reason.AT_LIMIT, f"{held} {target} is never to be set here (limits.never).")
     if target in given.rejected:
         words = f"{held} {target} was tried and lost; it rests until its time is over or the load has changed."
         return _keep(firing, Reason.REJECTED_BEFORE, words)

@@ -220,7 +220,8 @@ class Decider:
             refused = replace(decision, state=state, note=note)
             with self._store.write() as unit:
                 unit.decisions.update(refused)
-                if is_final:
+                if is_final or error.reason == "drift":
+                    # Somebody's hand stays acceptd's: they should hear of it, and who can end that.
                     unit.outbox.queue(refused_notice(refused, now, simulated=self._simulated), self._receivers, now)
 
     def _mode(self, group: Group, decision: Decision) -> Mode:
@@ -249,7 +250,8 @@ class Decider:
 
 
 #: Refusals that time lifts by itself: the decision stays and is tried again.
-_PATIENT = frozenset({"cooldown", "changes_per_day", "paused", "busy", "active_rollout", "not_coordinator", "budget"})
+_PATIENT = frozenset({"cooldown", "changes_per_day", "paused", "busy", "active_rollout", "not_coordinator", "budget",
+                      "window", "drift"})
 
 
 def _says_more(standing: Decision, new: Decision) -> bool:

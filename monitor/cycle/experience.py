@@ -85,7 +85,7 @@ def tune_input(
         limits=Limits(
             minimum=limits.min_speculative_tokens, maximum=limits.max_speculative_tokens, allow_off=limits.allow_off
         ),
-        rejected=rejected(rejections, window, setting.method, now),
+        rejected=rejected(rejections, window, setting.method, now) | frozenset(limits.never),
         restart_seconds=restart_seconds,
         batches=load_of(interval for _, interval in pairs if interval.end > day),
         facts=known_facts,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
 
+from monitor.model.maintenance import Window
+
 ServerName = NewType("ServerName", str)
 GroupName = NewType("GroupName", str)
 
@@ -77,6 +79,12 @@ class ActionLimits:
     first_start_seconds: float = 600.0
     #: Whether a drain past its limit goes on, cutting what still runs; the default abandons the change instead.
     cut_after_drain: bool = False
+    #: When changes may begin; at any time where there is none.
+    maintenance: tuple[Window, ...] = ()
+    #: Numbers of speculative tokens that are never set, whatever they promise (0: off).
+    never: tuple[int, ...] = ()
+    #: How long a server that someone changed by hand is left to them.
+    drift_hold_seconds: float = 86_400.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_speculative_tokens <= self.max_speculative_tokens:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from monitor.model.alert import Alert, Severity
-from monitor.model.decision import Action, Decision
+from monitor.model.decision import Action, Decision, DecisionState
 from monitor.model.notice import Notice, NoticeId, NoticeKind
 from monitor.model.record import ReportRecord
 from monitor.model.server import Mode
@@ -169,10 +169,11 @@ def decision_notice(
 def refused_notice(decision: Decision, now: datetime, *, simulated: bool = False) -> Notice:
     """That a decision will not be carried out by acceptd itself, and why, in the thread of its recommendation."""
     why = decision.note.removeprefix("not done: ")
+    rest = "It rests for a day; " if decision.state is DecisionState.REFUSED else ""
     return rollout_notice(
         thread=f"decision:{decision.id}", key=f"decision:{decision.id}:refused", group=decision.group, now=now,
         title=f"{decision.group}: not done: {change_words(decision)}",
-        text=f"{why.removesuffix('.')}.\nIt rests for a day; `acceptd apply {decision.id}` asks again at once.",
+        text=f"{why.removesuffix('.')}.\n{rest}`acceptd apply {decision.id}` asks again at once.",
         simulated=simulated,
     )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
+from monitor.model.life import LifeId
 from monitor.model.record import Command, CommandKind
-from tests.unit.cli.conftest import Folder, Run
+from tests.unit.cli.conftest import SERVER, TWO, Folder, Run
 
 
 @contextmanager
@@ -102,7 +104,20 @@ class TestPauses:
 
     def test_a_pause_that_was_none_is_exit_code_1(self, acceptd: Run, folder: Folder) -> None:
         said = acceptd("--data-dir", folder.path, "resume", "chat-1", "--json")
-        assert (said.code, said.json()) == (1, {"scope": "server:chat-1", "lifted": False})
+        assert (said.code, said.json()) == (
+            1, {"scope": "server:chat-1", "lifted": False, "released": []},
+        )
+
+    def test_a_server_that_somebody_changed_by_hand_is_released(self, acceptd: Run, folder: Folder) -> None:
+        store = folder.store()
+        with store.write() as unit:
+            (life,) = unit.lives.open_of(SERVER)
+            seven = replace(TWO, num_speculative_tokens=7)
+            unit.lives.add(replace(life, id=LifeId("l2"), first_seen=folder.now, setting=seven))
+        store.close()
+        said = acceptd("--data-dir", folder.path, "resume", "chat", "--json")
+        assert (said.code, said.json()["lifted"], said.json()["released"]) == (0, False, ["chat-1"])
+        assert acceptd("--data-dir", folder.path, "resume", "chat").code == 1
 
     @pytest.mark.parametrize("command", ["pause", "resume"])
     def test_an_unknown_scope_is_told_the_known_ones(self, acceptd: Run, folder: Folder, command: str) -> None:

@@ -73,7 +73,8 @@ class TestGroups:
             "min_speculative_tokens": 2, "max_speculative_tokens": 7, "allow_off": True, "allow_downtime": True,
             "changes_per_day": 3, "cooldown": "11s", "drain_limit": "12s", "stop_limit": "13s", "start_limit": "14s",
             "first_start_extra": "15s", "cut_after_drain": True, "keep_running": True, "warmup": "16s",
-            "observe": "17s", "restarts_per_day": 9, "restart_stuck": True,
+            "observe": "17s", "restarts_per_day": 9, "restart_stuck": True, "never": [5], "hold_after_drift": "18s",
+            "maintenance": [{"opens": "0 2 * * sun", "lasts": "3h", "timezone": "Europe/Berlin"}],
         }  # fmt: skip
         assert set(told) == set(Limits.model_fields)
         made, usual = action_limits(Limits.model_validate(told)), ActionLimits()

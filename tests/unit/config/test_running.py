@@ -11,17 +11,22 @@ import pytest
 
 from monitor.config.running import FolderLock, is_running, read_running, write_running
 from monitor.errors import FatalError, MonitorError
+from monitor.model.maintenance import Window
 from monitor.model.server import ActionLimits
 from tests.fakes.fake_clock import FakeClock
 from tests.unit.cli.conftest import running
 
 NOW = FakeClock().now()
+LIMITS = ActionLimits(
+    max_speculative_tokens=5, cooldown_seconds=0.5, never=(3, 0),
+    maintenance=(Window("0 2 * * sun", 3600.0, "Asia/Tokyo"),),
+)  # fmt: skip
 
 
 class TestNote:
     def test_what_was_written_is_read(self, tmp_path: Path) -> None:
         note = running(NOW)
-        group = replace(note.groups[0], limits=ActionLimits(max_speculative_tokens=5, cooldown_seconds=0.5))
+        group = replace(note.groups[0], limits=LIMITS)
         note = replace(note, groups=(group,), config_file="/etc/acceptd/acceptd.yaml")
         write_running(tmp_path, note)
         assert read_running(tmp_path) == note

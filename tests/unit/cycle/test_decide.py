@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,8 +11,9 @@ from monitor.cycle.decide import FAULTS, LIFETIME_SECONDS, decide
 from monitor.model.decision import Action, Decision, Reason
 from monitor.model.life import Setting
 from monitor.model.outcome import ChangeKind, Truth, TuneChange
+from monitor.model.server import ActionLimits, Group, GroupName
 from monitor.tuning import Fact, Limits
-from tests.unit.cycle.questions import DOWN, EAGLE, FIXED, UP, firing, given, outcome, question, row
+from tests.unit.cycle.questions import DOWN, EAGLE, FIXED, SERVER, UP, firing, given, outcome, question, row
 
 LOW = {3: row(0.45, 0.30, 0.20)}
 HIGH = {3: row(0.90, 0.80, 0.70)}
@@ -83,6 +85,12 @@ class TestTheLiteralRule:
     def test_a_setting_that_lost_is_not_tried_again(self) -> None:
         decision = decided(firing(UP), given=given(HIGH, rejected=frozenset({4})))
         assert shown(decision) == (Action.KEEP, 3, Reason.REJECTED_BEFORE)
+
+    def test_a_number_that_is_never_to_be_set_is_not_asked_for(self) -> None:
+        group = Group(name=GroupName("g"), servers=(SERVER,), limits=ActionLimits(never=(4,)))
+        decision = decide(replace(question(firing(UP), given=given(HIGH)), group=group))
+        assert shown(decision) == (Action.KEEP, 3, Reason.AT_LIMIT)
+        assert "limits.never" in decision.sentence
 
     def test_a_step_from_off_is_no_setting(self) -> None:
         decision = decided(firing(UP), given=given({0: row(), 3: row(*FIXED)}, tokens=0))
