@@ -45,10 +45,10 @@ def is_wanted(name: str) -> bool:
     return meaning is not None and meaning.known.reads is not None
 
 
-def engine_of(names: Iterable[str]) -> Engine | None:
-    """The engine to which most of these names belong; None where they are no engine's."""
+def engines_of(names: Iterable[str]) -> list[Engine]:
+    """The engines to which these names belong, the one with most names first."""
     votes = Counter(spelling.engine for name in names if (spelling := spell(name)) is not None)
-    return votes.most_common(1)[0][0] if votes else None
+    return [engine for engine, _ in votes.most_common()]
 
 
 def unknown_names(names: Iterable[str]) -> frozenset[str]:
@@ -81,6 +81,12 @@ def generation_of(names: Iterable[str], has_engine_label: bool) -> str | None:
     if has_engine_label or families & _V1_ONLY or any(name.endswith("_created") for name in bare):
         return "V1"
     return "V0" if families & _V0_ONLY else None
+
+
+def shows_v0(names: Iterable[str]) -> bool:
+    """Whether any of these sample names is one that only V0 engines print."""
+    spellings = (spell(name) for name in names)
+    return any(one is not None and one.bare.removesuffix("_total") in _V0_ONLY for one in spellings)
 
 
 @lru_cache(maxsize=1000)

@@ -21,6 +21,7 @@ from monitor.dialects.vllm_v1 import (
     has_speculation,
     highest_position,
     read_positions,
+    said_of,
 )
 from monitor.model.counts import Counts, SpeculationCounts
 from monitor.model.reading import EngineReading, Verdict
@@ -83,7 +84,7 @@ def judge(engines: Sequence[EngineReading]) -> tuple[Verdict, str]:
         return Verdict.NOT_SPEC_DECODE, "no speculation counters: a build before b10289 prints none, on or off"
     drafted = [drafted_so_far(engine) for engine in speculating]
     if any(count is None or count > 0 for count in drafted):
-        return Verdict.OK, f"speculation: {sum(count or 0 for count in drafted):,.0f} drafts since start"
+        return Verdict.OK, said_of(drafted, "drafts")
     generated = sum(
         engine.counts.traffic.generation_tokens or 0 for engine in engines if engine.counts.traffic is not None
     )

@@ -74,6 +74,11 @@ def spell(name: str) -> Spelling | None:
     return Spelling(Engine(engine), bare, (4 if ray else 0) + (2 if separator == "_" else 0))
 
 
+def is_rays(name: str) -> bool:
+    """Whether a sample name is printed by Ray for the engine in it."""
+    return name.startswith("ray_")
+
+
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What a sample stands for: the metric, which of its samples, and its distance from the preferred spelling."""

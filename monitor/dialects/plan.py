@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from monitor.dialects.bind import EngineCells, bind_engines
 from monitor.dialects.cells import Cell, bind_sum
 from monitor.dialects.detect import (
-    engine_of,
+    engines_of,
     generation_by,
     generation_of,
     is_router_name,
     meaning_of,
+    shows_v0,
     unknown_names,
 )
 from monitor.dialects.names import Kind, Meaning, Role, spell
@@ -50,6 +51,10 @@ class Plan:
     counter_lines: tuple[int, ...]
     #: `V0` or `V1` as the page shows it; None where only the version tells, and for other engines.
     shown_generation: str | None
+    #: Whether series that only V0 prints stand beside V1's: the numbers of either may be the other's.
+    mixes_generations: bool
+    #: Signs, a sentence each, that the page was put together from several.
+    joined: tuple[str, ...]
 
     def generation(self, version: str | None) -> str:
         """`V0` or `V1` for a vLLM page."""
@@ -73,13 +78,14 @@ class Plans:
 
 def make_plan(layout: Layout) -> Plan:
     """Work out what a layout means."""
-    sampled = engine_of(series.name for series in layout.series)
-    declared = engine_of(layout.types) or engine_of(layout.names)
-    engine = sampled or declared
+    sampled = engines_of(series.name for series in layout.series)
+    named = sampled or engines_of(layout.types) or engines_of(layout.names)
+    engine = named[0] if named else None
     spellings = [spelling for name in layout.names if (spelling := spell(name)) is not None]
     families = [spelling for name in layout.types if (spelling := spell(name)) is not None]
     engines = bind_engines(layout, lambda name: _meaning_in(engine, name))
     has_engine_label = any(cells.has_engine_label for cells in engines)
+    shown = generation_of((*layout.names, *layout.types), has_engine_label)
     return Plan(
         layout=layout,
         engine=engine,
@@ -94,8 +100,21 @@ def make_plan(layout: Layout) -> Plan:
         unknown=unknown_names((*layout.types, *layout.names)),
         lines=tuple(series.line for series in layout.series),
         counter_lines=tuple(series.line for series in layout.series if _is_counter(series.name)),
-        shown_generation=generation_of((*layout.names, *layout.types), has_engine_label),
+        shown_generation=shown,
+        mixes_generations=shown == "V1" and shows_v0(series.name for series in layout.series),
+        joined=_signs_of_joining(layout, sampled),
     )
+
+
+def _signs_of_joining(layout: Layout, sampled: Sequence[Engine]) -> tuple[str, ...]:
+    signs = [
+        f"{name} is declared twice: the page was put together from several"
+        for name in sorted(layout.redeclared)
+        if name == "process_start_time_seconds" or spell(name) is not None
+    ][:1]
+    if len(sampled) > 1:
+        signs.append(f"series of {', '.join(sampled[1:])} are on the page as well and were left out")
+    return tuple(signs)
 
 
 def _is_counter(name: str) -> bool:

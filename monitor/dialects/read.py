@@ -195,8 +195,9 @@ def _trust(
     """Notes and flags about how far the page may be believed."""
     notes: list[str] = []
     flags: set[Flag] = set()
-    if plan.layout.duplicates:
+    if plan.layout.duplicates or plan.joined:
         flags.add(Flag.DUPLICATE_SERIES)
+    notes += plan.joined
     if page.conflicting:
         notes.append(f"{len(page.conflicting)} series stand on the page twice with different values")
     lost = [line for line in plan.lines if page.values[line] is None]
@@ -213,29 +214,48 @@ def _trust(
             flags.add(Flag.V0_COUNTERS_UNRELIABLE)
         if counts is None or dialect == vllm_v0.DIALECT:
             continue
-        slack = rounding + torn_slack(engine, plan.process_start is not None)
+        slack = rounding + torn_slack(engine, dialect, plan.process_start is not None)
         flags |= flags_of(counts, positions, slack)
-        traffic = engine.counts.traffic
         broken = contradiction(
             counts,
-            positions=positions if not page.openmetrics else None,
-            generation_tokens=traffic.generation_tokens if traffic is not None else None,
+            positions=positions if engine.prints_zeros and dialect != sglang.DIALECT else None,
+            traffic=engine.counts.traffic,
             slack=slack,
         )
-        if broken is None and dialect == vllm_v1.DIALECT:
-            broken = vllm_v1.missing_series(cells, counts)
+        if broken is None and dialect in (vllm_v1.DIALECT, llamacpp.DIALECT):
+            broken = vllm_v1.missing_series(cells, counts, has_early_releases=dialect == vllm_v1.DIALECT)
         if broken is not None:
             flags.add(Flag.IDENTITIES_BROKEN)
             notes.append(f"counts contradict each other: {broken}")
+    if _lost_more_than_speculation(dialect, engines):
+        flags.add(Flag.IDENTITIES_BROKEN)
+        notes.append("nor is generation_tokens there, which every release prints: the page may be cut off")
+    if dialect == vllm_v1.DIALECT and plan.mixes_generations:
+        flags.add(Flag.IDENTITIES_BROKEN)
+        notes.append("series that only a V0 engine prints stand beside a V1 engine's")
     return notes, frozenset(flags)
 
 
-def torn_slack(engine: EngineReading, one_process: bool) -> float:
+def _lost_more_than_speculation(dialect: str, engines: tuple[EngineReading, ...]) -> bool:
+    """Whether a page without speculation also lacks what stands on every whole page."""
+    if dialect not in (vllm_v1.DIALECT, vllm_v0.DIALECT):
+        return False
+    return any(
+        engine.counts.speculation is None
+        and engine.v0 is None
+        and engine.prints_zeros
+        and (engine.counts.traffic is None or engine.counts.traffic.generation_tokens is None)
+        for engine in engines
+    )
+
+
+def torn_slack(engine: EngineReading, dialect: str, one_process: bool) -> float:
     """By how much counters of one page may disagree since they were not read at one moment (tokens).
 
-    One process prints its counters between two steps. Several (`PROMETHEUS_MULTIPROC_DIR`) write files that are read
-    one after the other: one step of every running request may be in one counter and not yet in the next.
+    One process prints its counters between two steps, as llama-server does. Several (`PROMETHEUS_MULTIPROC_DIR`) write
+    files that are read one after the other: one step of every running request may be in one counter and not yet in the
+    next.
     """
-    if one_process or engine.created is not None:
+    if one_process or engine.created is not None or dialect == llamacpp.DIALECT:
         return 0.0
     return (engine.num_speculative_tokens or 1) * max(1.0, engine.gauges.running or 0.0)

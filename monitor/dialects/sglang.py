@@ -36,9 +36,14 @@ TABLE: tuple[Known, ...] = (
     Known("num_queue_reqs", G, "waiting", "0.5.23"),
     Known("token_usage", G, "kv_usage", "0.5.23"),
     Known("time_to_first_token_seconds", H, "time_to_first_token", "0.5.23"),
-    Known("inter_token_latency_seconds", H, "inter_token", "0.5.23"),
+    # One observation a token, each its share of the step's time: no step time, but the time per output token of all
+    # requests (`observe_inter_token_latency`). vLLM's metric of that name has one observation a step.
+    Known("inter_token_latency_seconds", H, "time_per_output_token", "0.5.23", rank=1),
     Known("request_time_per_output_token_seconds", H, "time_per_output_token", "0.5.23"),
     Known("e2e_request_latency_seconds", H, "e2e_request", "0.5.23"),
+    Known("queue_time_seconds", H, "queue", "0.5.23"),
+    Known("prompt_tokens_histogram", H, "prompt_length", "0.5.23"),
+    Known("generation_tokens_histogram", H, "output_length", "0.5.23"),
     Known("gen_throughput", G, None, "0.5.23"),
     Known("spec_cap_length", G, None, "0.5.23"),
     Known("spec_block_accept_length", G, None, "0.5.23"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from monitor.model.counts import SpeculationCounts
+from monitor.model.counts import SpeculationCounts, TrafficCounts
 from monitor.model.reading import Flag
 
 #: Drafts shorter than this share of num_speculative_tokens on average make late positions look bad (ratio): their
@@ -15,39 +15,58 @@ from monitor.model.reading import Flag
 FULL_DRAFTS_RATIO = 0.98
 #: Draft tokens from which an acceptance of exactly 1 is no accident (a true 0.95 does it once in 170 times).
 PERFECT_MIN_DRAFT_TOKENS = 100
-#: Generated tokens may be fewer than drafts by this share and count: a step's tokens are dropped when its request is
-#: cut short. Each draft emits at least one token otherwise.
+#: Generated tokens may be fewer than drafts and accepted tokens together by this share and count, and by so many
+#: settings' worth of tokens for each finished request: what a step made beyond a request's end is dropped. Each draft
+#: emits its accepted tokens and one more otherwise.
 EMITTED_SLACK_RATIO = 0.05
 EMITTED_SLACK_TOKENS = 64.0
+EMITTED_SLACK_DRAFTS = 2.0
+#: Tokens a draft that no drafter proposes; where the setting is not known, a mean above it is a broken counter.
+LONGEST_DRAFT = 256
 
 
 def contradiction(
     counts: SpeculationCounts,
     *,
     positions: int | None,
-    generation_tokens: float | None = None,
+    traffic: TrafficCounts | None = None,
     slack: float = 0.0,
 ) -> str | None:
     """The first identity that these counts break, in words; None where they agree.
 
     Per-position counts sum to the accepted tokens and never rise with the position; accepted <= draft tokens <=
-    positions x drafts; no position is accepted more often than drafted; every draft emits a token. `positions` is
+    positions x drafts; no position is accepted more often than drafted; every draft emits its tokens. `positions` is
     num_speculative_tokens where the page shows it. `slack` (tokens) is for pages whose counters are not read at one
     moment or are printed rounded. Source of the identities: vLLM `v1/spec_decode/metrics.py`.
     """
     drafts, drafted, accepted = counts.num_drafts, counts.num_draft_tokens, counts.num_accepted_tokens
     if drafted is not None and accepted is not None and accepted > drafted + slack:
         return f"{accepted:.0f} accepted of {drafted:.0f} draft tokens"
+    longest = positions if positions is not None else LONGEST_DRAFT
     if drafts is not None and drafted is not None:
-        if positions is not None and drafted > positions * (drafts + slack):
-            return f"{drafted:.0f} draft tokens in {drafts:.0f} drafts of at most {positions}"
+        if drafted > longest * (drafts + slack):
+            return f"{drafted:.0f} draft tokens in {drafts:.0f} drafts of at most {longest}"
         if drafted + slack < drafts:
             return f"{drafts:.0f} drafts but {drafted:.0f} draft tokens"
-    if drafts is not None and generation_tokens is not None:
-        least = drafts * (1 - EMITTED_SLACK_RATIO) - EMITTED_SLACK_TOKENS - slack
-        if generation_tokens < least:
-            return f"{drafts:.0f} drafts but {generation_tokens:.0f} generated tokens"
-    return _positions_contradiction(counts, slack)
+    if drafts is not None and accepted is not None and accepted > longest * (drafts + slack):
+        return f"{accepted:.0f} accepted in {drafts:.0f} drafts of at most {longest} tokens"
+    return _emission_contradiction(counts, positions, traffic, slack) or _positions_contradiction(counts, slack)
+
+
+def _emission_contradiction(
+    counts: SpeculationCounts, positions: int | None, traffic: TrafficCounts | None, slack: float
+) -> str | None:
+    generated = traffic.generation_tokens if traffic is not None else None
+    drafts, accepted = counts.num_drafts, counts.num_accepted_tokens
+    if traffic is None or generated is None or drafts is None:
+        return None
+    finished = traffic.finished_requests
+    emitted, dropped = drafts, 0.0
+    if accepted is not None and positions is not None and finished is not None:
+        emitted, dropped = drafts + accepted, EMITTED_SLACK_DRAFTS * (positions + 1) * finished
+    if generated >= emitted * (1 - EMITTED_SLACK_RATIO) - EMITTED_SLACK_TOKENS - slack - dropped:
+        return None
+    return f"its drafts made {emitted:.0f} tokens but {generated:.0f} were generated"
 
 
 def _positions_contradiction(counts: SpeculationCounts, slack: float) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from monitor.dialects import ray
 from monitor.dialects.bind import EngineCells
 from monitor.dialects.cells import Cell, Values, take, take_each
 from monitor.dialects.parts import has_traffic, read_created, read_gauges, read_latency, read_traffic
@@ -18,22 +19,28 @@ from monitor.model.reading import EngineReading, Verdict
 DIALECT = "vllm_v1"
 #: Generated tokens after which draft counters that still say 0 mean "off", on versions that print them either way.
 OFF_AFTER_TOKENS = 64
-_SPECULATION = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
+_SPECULATION: tuple[str, ...] = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
 
 
 def read_engine(cells: EngineCells, values: Values, http: Mapping[str, Cell]) -> EngineReading:
     """One engine of a V1 page."""
     traffic = read_traffic(cells, values, http)
+    speculation, tokens = _read_speculation(cells, values), highest_position(cells)
+    if cells.is_rays and speculation is not None:
+        tokens = ray.least_tokens(tokens, speculation.num_drafts, speculation.num_draft_tokens)
+        has_accepted = "num_accepted_tokens" in cells.numbers or "accepted_per_pos" in cells.keyed
+        speculation = ray.with_zeros(speculation, tokens, has_accepted=has_accepted)
     return EngineReading(
         model=cells.model,
         engine=cells.engine,
         counts=Counts(
-            speculation=_read_speculation(cells, values),
+            speculation=speculation,
             traffic=traffic if has_traffic(traffic) else None,
             latency=read_latency(cells, values),
         ),
         gauges=read_gauges(cells, values, sleeping=_is_sleeping(cells, values)),
-        num_speculative_tokens=highest_position(cells),
+        num_speculative_tokens=tokens,
+        prints_zeros=not cells.is_rays,
         created=read_created(cells, values),
         is_diffusion="denoising_steps" in cells.numbers,
     )
@@ -88,12 +95,23 @@ def judge(engines: Sequence[EngineReading], declared: bool) -> tuple[Verdict, st
         return Verdict.NOT_SPEC_DECODE, "engine metrics without any speculation series"
     drafted = [drafted_so_far(engine) for engine in speculating]
     if any(count is None or count > 0 for count in drafted):
-        unit = "draft tokens" if all(_drafts(engine) is None for engine in speculating) else "drafts"
-        return Verdict.OK, f"speculation: {sum(count or 0 for count in drafted):,.0f} {unit} since start"
+        drafts = [_drafts(engine) for engine in speculating]
+        early = all(count is None for count in drafts)
+        return Verdict.OK, said_of(drafted, "draft tokens") if early else said_of(drafts, "drafts")
     if all(engine.num_speculative_tokens is None for engine in speculating) and _has_generated(speculating):
         # Before 0.8.5 the counters stand on the page whether or not speculation is configured.
         return Verdict.NOT_SPEC_DECODE, "draft counters stay 0 while tokens are generated"
     return Verdict.NO_DRAFTS_YET, "speculation is configured and nothing has been drafted yet"
+
+
+def said_of(drafted: Sequence[float | None], unit: str) -> str:
+    """How much was drafted, in words; engines whose count is lost are not counted as 0."""
+    known = [count for count in drafted if count is not None]
+    if not known:
+        return f"speculation: its number of {unit} is not on the page"
+    missing = len(drafted) - len(known)
+    but = f", not counting {missing} of {len(drafted)} engines" if missing else ""
+    return f"speculation: {sum(known):,.0f} {unit} since start{but}"
 
 
 def drafted_so_far(engine: EngineReading) -> float | None:
@@ -112,16 +130,19 @@ def _has_generated(engines: Sequence[EngineReading]) -> bool:
     return sum(counts.generation_tokens or 0 for counts in traffic) >= OFF_AFTER_TOKENS
 
 
-def missing_series(cells: EngineCells, counts: SpeculationCounts) -> str | None:
+def missing_series(cells: EngineCells, counts: SpeculationCounts, *, has_early_releases: bool = True) -> str | None:
     """Which speculation series are missing beside others that always come with them, in words; None where all are.
 
-    0.8.3 and 0.8.4 print draft and accepted tokens only; every later release prints all four families together.
+    vLLM 0.8.3 and 0.8.4 print draft and accepted tokens only; every later release, and llama-server from b10289, prints
+    the three counters together. Through Ray those that are still 0 are missing.
     """
-    if "num_drafts" not in cells.numbers and "accepted_per_pos" not in cells.keyed:
-        present: tuple[str, ...] = ("num_draft_tokens", "num_accepted_tokens")
-    else:
-        present = _SPECULATION
-        if "accepted_per_pos" in cells.keyed and counts.accepted_per_pos is None:
-            return "a draft position is missing"
+    has_positions = "accepted_per_pos" in cells.keyed
+    if has_positions and counts.accepted_per_pos is None:
+        return "a draft position is missing"
+    present = _SPECULATION
+    if has_early_releases and "num_drafts" not in cells.numbers and not has_positions:
+        present = ("num_draft_tokens", "num_accepted_tokens")
+    elif cells.is_rays and not has_positions:
+        present = ("num_drafts", "num_draft_tokens")
     missing = [name for name in present if name not in cells.numbers]
     return f"{', '.join(missing)} missing" if missing else None

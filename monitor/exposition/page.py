@@ -30,6 +30,8 @@ class Layout:
     names: frozenset[str]
     #: Lines of the same series, for series that stand on the page more than once.
     duplicates: tuple[tuple[int, ...], ...] = ()
+    #: Families with more than one TYPE line, which no single server prints: pages were joined into one.
+    redeclared: frozenset[str] = frozenset()
 
     def find(self, name: str) -> list[Series]:
         """The series of that exact name, in page order."""

@@ -81,6 +81,7 @@ class PageReader:
         values: list[float | None] = [None] * len(lines)
         kept = list(lines)
         types: dict[str, str] = {}
+        redeclared: set[str] = set()
         ended = False
         for index, line in enumerate(lines):
             if not line or line.isspace():
@@ -89,14 +90,14 @@ class PageReader:
                 raise ExpositionError("malformed", f"line {index + 1} stands after `# EOF`")
             if line[0] == _COMMENT:
                 ended = line.rstrip() == b"# EOF"
-                _note_type(line, types)
+                _note_type(line, types, redeclared)
                 kept[index] = self._vocabulary.comment(line)
                 continue
             head = heads[index] = self._find_head(line, index)
             values[index] = _careful_value(line[len(head.prefix) :], index)
         self._lines, self._values = kept, values
         self._prefixes = [head.prefix if head else b"" for head in heads]
-        self._layout = self._vocabulary.layout(heads, types)
+        self._layout = self._vocabulary.layout(heads, types, frozenset(redeclared))
 
     def _find_head(self, line: bytes, index: int) -> KnownHead:
         try:
@@ -123,10 +124,12 @@ def _careful_value(tail: bytes, index: int) -> float | None:
         raise ExpositionError("malformed", f"line {index + 1}: {_reason(error)}") from error
 
 
-def _note_type(line: bytes, types: dict[str, str]) -> None:
+def _note_type(line: bytes, types: dict[str, str], redeclared: set[str]) -> None:
     if line.startswith(b"# TYPE "):
         words = line.decode("utf-8", "replace").split()
         if len(words) == 4:
+            if words[2] in types:
+                redeclared.add(words[2])
             types[words[2]] = words[3]
 
 

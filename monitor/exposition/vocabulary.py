@@ -57,14 +57,16 @@ class Vocabulary:
             self._comments.clear()
         return self._comments.setdefault(line, line)
 
-    def layout(self, heads: Sequence[KnownHead | None], types: Mapping[str, str]) -> Layout:
+    def layout(
+        self, heads: Sequence[KnownHead | None], types: Mapping[str, str], redeclared: frozenset[str] = frozenset()
+    ) -> Layout:
         """The layout of a page with these heads on its lines: the same object for pages with the same series."""
         wanted = tuple((line, head.prefix) for line, head in enumerate(heads) if head and head.labels is not None)
         names = frozenset(head.name for head in heads if head)
-        key = (wanted, names, frozenset(types.items()))
+        key = (wanted, names, frozenset(types.items()), redeclared)
         known = self._layouts.get(key)
         if known is None:
-            known = self._layouts[key] = _lay_out(heads, types, names)
+            known = self._layouts[key] = _lay_out(heads, types, names, redeclared)
         return known
 
     def _learn(self, line: bytes) -> KnownHead:
@@ -77,7 +79,9 @@ class Vocabulary:
         return self._heads.setdefault(prefix, known)
 
 
-def _lay_out(heads: Sequence[KnownHead | None], types: Mapping[str, str], names: frozenset[str]) -> Layout:
+def _lay_out(
+    heads: Sequence[KnownHead | None], types: Mapping[str, str], names: frozenset[str], redeclared: frozenset[str]
+) -> Layout:
     series: list[Series] = []
     seen: dict[tuple[str, frozenset[tuple[str, str]]], list[int]] = {}
     for line, head in enumerate(heads):
@@ -88,4 +92,4 @@ def _lay_out(heads: Sequence[KnownHead | None], types: Mapping[str, str], names:
             series.append(Series(head.name, head.labels, line))
         lines.append(line)
     duplicates = tuple(tuple(lines) for lines in seen.values() if len(lines) > 1)
-    return Layout(tuple(series), dict(types), names, duplicates)
+    return Layout(tuple(series), dict(types), names, duplicates, redeclared)

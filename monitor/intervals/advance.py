@@ -104,7 +104,12 @@ def _starts_of(life: Life) -> Starts:
 
 
 def _setting_moved(life: Life, seen: Seen, tokens: int | None) -> bool:
-    """Whether the page shows another number of tokens than the life began with; SGLang's may move by itself."""
+    """Whether the page shows another number of tokens than the life began with; SGLang's may move by itself.
+
+    Where a position appears with its first accepted token, one more is no other setting.
+    """
+    if not seen.engine.prints_zeros:
+        return False
     said = life.setting.num_speculative_tokens
     by_page = life.sources.get("num_speculative_tokens") is SettingSource.PAGE
     return seen.dialect != sglang.DIALECT and by_page and said is not None and tokens is not None and tokens != said

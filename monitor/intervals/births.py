@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -21,15 +22,19 @@ def page_tokens(reading: Reading, seen: Seen, version: str | None) -> int | None
     """num_speculative_tokens as far as the page shows it; 0 where its silence means "off", None where it means nothing.
 
     V1 prints its speculation series if and only if speculation is configured, but some releases print none with several
-    data-parallel engines (vllm-project/vllm#23776), some none at all, and the Rust frontend (whose pages have no start
-    times) none before the first draft. llama-server prints them at 0 when off.
+    data-parallel engines (vllm-project/vllm#23776), some none at all, and the Rust frontend and Ray (whose pages have
+    no start times) none before the first draft. A page without generated tokens lost more than those series.
+    llama-server prints them at 0 when off.
     """
     if seen.engine.num_speculative_tokens is not None:
         return seen.engine.num_speculative_tokens
     if reading.verdict is not Verdict.NOT_SPEC_DECODE or seen.engine.is_diffusion:
         return None
+    traffic = seen.engine.counts.traffic
     if reading.dialect == vllm_v1.DIALECT:
-        tells = len(reading.engines) == 1 and seen.starts.is_known() and not is_blind(reading.dialect, version)
+        is_whole = traffic is not None and traffic.generation_tokens is not None and seen.engine.prints_zeros
+        alone = len(reading.engines) == 1
+        tells = alone and is_whole and seen.starts.is_known() and not is_blind(reading.dialect, version)
         return 0 if tells else None
     return 0 if reading.dialect == llamacpp.DIALECT and seen.engine.counts.speculation is not None else None
 
@@ -39,9 +44,14 @@ def known_setting(tokens: int | None, seen: Seen, context: Context) -> Weighed:
     said = context.said
     if seen.engine.is_diffusion:
         said = (_DIFFUSION, *said)
-    elif tokens is not None:
+    elif tokens is not None and not _is_within(tokens, seen, said):
         said = (Said(source=SettingSource.PAGE, setting=Setting(num_speculative_tokens=tokens)), *said)
     return weigh(said, has_drafted=_has_drafted(seen))
+
+
+def _is_within(tokens: int, seen: Seen, said: Sequence[Said]) -> bool:
+    """Whether a page that shows a lower bound agrees with what another source says."""
+    return not seen.engine.prints_zeros and any((one.setting.num_speculative_tokens or 0) >= tokens for one in said)
 
 
 def _has_drafted(seen: Seen) -> bool:
@@ -90,7 +100,8 @@ def learn(life: Life, seen: Seen, tokens: int | None, context: Context) -> Life:
     is_refuted = life.setting.is_off and _has_drafted(seen)
     said_now = tokens if tokens is not None or not by_page or is_refuted else life.setting.num_speculative_tokens
     known = known_setting(said_now, seen, context)
-    learned = _learned_setting(life, known, keep_number=not is_refuted and not _page_knows_better(known, by_page))
+    knows_better = _page_knows_better(known, by_page) or _shows_more(life, seen, tokens)
+    learned = _learned_setting(life, known, keep_number=not is_refuted and not knows_better)
     adapts = life.adapts or known.adapts or _moves(life, seen, tokens)
     notes = known.notes if adapts is None else tuple(note for note in known.notes if not note.startswith(_NUMBER))
     new = {
@@ -109,6 +120,11 @@ def learn(life: Life, seen: Seen, tokens: int | None, context: Context) -> Life:
 
 def _page_knows_better(known: Weighed, by_page: bool) -> bool:
     return known.sources.get(_NUMBER) is SettingSource.PAGE and not by_page
+
+
+def _shows_more(life: Life, seen: Seen, tokens: int | None) -> bool:
+    """Whether a page that lacks what is still 0 shows a further position for the first time."""
+    return not seen.engine.prints_zeros and tokens is not None and tokens > (life.setting.num_speculative_tokens or 0)
 
 
 def _learned_setting(life: Life, known: Weighed, *, keep_number: bool) -> Weighed:

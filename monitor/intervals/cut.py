@@ -46,7 +46,8 @@ def cut_between(
     elapsed = seen.moment.seconds_since(head.at, head.monotonic, head.boot_id)
     if elapsed <= 0:
         return Cut(None)  # clocks cannot tell how long: the next page will count it
-    difference = subtract(seen.engine.counts, head.counts, lazy=seen.dialect in _LAZY)
+    lazy = seen.dialect in _LAZY or not seen.engine.prints_zeros
+    difference = subtract(seen.engine.counts, head.counts, lazy=lazy)
     counts = _believable(_without_moved_setting(difference.counts, head.counts, seen), seen)
     fallen = [name for name in difference.fallen if not (seen.dialect == vllm_v0.DIALECT and name in _ESTIMATED)]
     is_gap = _is_gap(elapsed, scrape_seconds)
@@ -165,22 +166,12 @@ def _flags(counts: Counts, seen: Seen) -> frozenset[Flag]:
     if speculation is None or seen.dialect == vllm_v0.DIALECT:
         return frozenset(flags)
     positions = seen.engine.num_speculative_tokens
-    slack = 2 * torn_slack(seen.engine, seen.starts.process is not None) + _rounding(seen)
+    slack = 2 * torn_slack(seen.engine, seen.dialect, seen.starts.process is not None) + _rounding(seen)
     flags |= flags_of(speculation, positions, slack)
-    generated = counts.traffic.generation_tokens if counts.traffic is not None else None
-    limit = positions if _shows_all_positions(seen) else None
-    if contradiction(speculation, positions=limit, generation_tokens=generated, slack=slack) is not None:
+    limit = positions if seen.dialect == vllm_v1.DIALECT and seen.engine.prints_zeros else None
+    if contradiction(speculation, positions=limit, traffic=counts.traffic, slack=slack) is not None:
         flags.add(Flag.IDENTITIES_BROKEN)
     return frozenset(flags)
-
-
-def _shows_all_positions(seen: Seen) -> bool:
-    """Whether the positions on the page are the setting: V1's Rust frontend prints one only once it was accepted."""
-    counts, positions = seen.engine.counts.speculation, seen.engine.num_speculative_tokens
-    if seen.dialect != vllm_v1.DIALECT or counts is None or positions is None:
-        return False
-    drafts, drafted = counts.num_drafts, counts.num_draft_tokens
-    return drafts is None or drafted is None or drafted <= positions * drafts or Flag.IDENTITIES_BROKEN in seen.flags
 
 
 def _rounding(seen: Seen) -> float:

@@ -59,6 +59,9 @@ class EngineReading:
     gauges: Gauges
     #: Number of draft positions the page shows (V1: the configured num_speculative_tokens); None where it shows none.
     num_speculative_tokens: int | None = None
+    #: False where a series appears only with its first count above 0 (Ray): `num_speculative_tokens` is then a lower
+    #: bound, and what is not on the page was 0.
+    prints_zeros: bool = True
     #: Unix seconds at which this engine's counters were born (`_created`); start evidence only.
     created: float | None = None
     #: Whether it is a diffusion language model (vLLM 0.24.0 and newer), which neither speculates nor could.

@@ -128,6 +128,11 @@ def v0_page(
     return text.encode()
 
 
+SGLANG_RANKS = {
+    "engine_type": "unified", "model_name": "model-s", "pp_rank": "0", "tp_rank": "0", "moe_ep_rank": "0",
+}  # fmt: skip
+
+
 def sglang_page(
     *,
     calls: float | None = 0,
@@ -143,7 +148,6 @@ def sglang_page(
     more: str = "",
 ) -> bytes:
     """A page of SGLang with one rank; `generation` by `is_streaming`."""
-    ranks = {"engine_type": "unified", "model_name": "model-s", "pp_rank": "0", "tp_rank": "0", "moe_ep_rank": "0"}
     base = {"engine_type": "unified", "model_name": "model-s"}
     gauges = {
         "num_running_reqs": running,
@@ -154,7 +158,9 @@ def sglang_page(
         "spec_num_steps": steps,
         "spec_num_draft_tokens": draft_tokens,
     }
-    text = "".join(f"# TYPE sglang:{name} gauge\n" + labelled(f"sglang:{name}", ranks, v) for name, v in gauges.items())
+    text = "".join(
+        f"# TYPE sglang:{name} gauge\n" + labelled(f"sglang:{name}", SGLANG_RANKS, v) for name, v in gauges.items()
+    )
     if calls is not None:
         name = "sglang:spec_verify_calls_total"
         text += f"# TYPE {name} counter\n" + labelled(name, base, calls)

@@ -6,7 +6,7 @@ import pytest
 
 from monitor.dialects.detect import (
     disagreement,
-    engine_of,
+    engines_of,
     generation_by,
     generation_of,
     is_blind,
@@ -35,8 +35,8 @@ def test_generations(names: set[str], label: bool, version: str | None, generati
 
 
 def test_the_engine_with_most_names() -> None:
-    assert engine_of(["python_info"]) is None
-    assert engine_of(["vllm:a", "sglang:b", "sglang:c"]) is Engine.SGLANG
+    assert engines_of(["python_info"]) == []
+    assert engines_of(["vllm:a", "sglang:b", "sglang:c"]) == [Engine.SGLANG, Engine.VLLM]
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,13 @@ def tokens_on_the_page(engine: str, has: Has) -> str:
     return yes("num_steps" if engine == "SGLang" else "accepted_per_pos")(engine, has)
 
 
+def step(engine: str, has: Has) -> str:
+    """A histogram has one observation a step; else it follows from running requests and the number of drafts."""
+    if has("inter_token"):
+        return "yes"
+    return "estimated" if has("running") and (has("num_drafts") or has("verify_calls")) else "no"
+
+
 #: What each column says, from the names that a release prints.
 COLUMNS: Mapping[str, Callable[[str, Has], str]] = {
     "rate": rate,
@@ -54,7 +61,7 @@ COLUMNS: Mapping[str, Callable[[str, Has], str]] = {
     "length": length,
     "k": tokens_on_the_page,
     "tokens": yes("generation_tokens"),
-    "step": yes("inter_token"),
+    "step": step,
     "TPOT": yes("time_per_output_token"),
     "KV": yes("kv_usage"),
 }

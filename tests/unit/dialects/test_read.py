@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from monitor.dialects import Dialects, ServerReader
+from monitor.model.counts import SpeculationCounts
 from monitor.model.reading import Flag, Reading, State, Verdict
 from monitor.model.server import ServerName
 from tests.fakes.mutations import BODIES, SAMPLES
-from tests.fakes.pages import V1, labelled, v1_page
+from tests.fakes.pages import SGLANG_RANKS, V1, histogram, labelled, llamacpp_page, sglang_page, v0_page, v1_page
 
 AT = datetime(2026, 9, 1, tzinfo=UTC)
 LIVE = (SAMPLES / "vllm_0.32.0_v1_draft_model_k3.prom").read_bytes()
@@ -49,7 +50,7 @@ def test_a_real_v1_page_whole() -> None:
     assert traffic.finished == {"stop": 0, "length": 84, "abort": 0, "error": 0, "repetition": 0}
     assert traffic.http_responses == {"2xx": 84}
     assert (traffic.rejections, traffic.preemptions, traffic.cached_prompt_tokens) == (0, 0, 0)
-    for histogram, count in (
+    for found, count in (
         (latency.inter_token, 6656),
         (latency.time_to_first_token, 84),
         (latency.time_per_output_token, 84),
@@ -58,8 +59,8 @@ def test_a_real_v1_page_whole() -> None:
         (traffic.prompt_length, 84),
         (traffic.output_length, 84),
     ):
-        assert histogram is not None
-        assert histogram.count == count
+        assert found is not None
+        assert found.count == count
     assert engine.gauges.sleeping is False
 
 
@@ -128,11 +129,110 @@ def test_one_step_of_several_processes_may_be_torn() -> None:
     assert Flag.IDENTITIES_BROKEN in read(torn).flags
 
 
-def test_the_rust_frontend_prints_a_position_only_once_it_was_accepted() -> None:
+def test_the_rust_frontend_prints_all_positions_with_the_first_draft() -> None:
     page = v1_page(V1(100, (20,), draft_tokens=300, generation=130, created=None), process_start=None, openmetrics=True)
-    reading = read(page, content_type="application/openmetrics-text; version=1.0.0")
+    assert Flag.IDENTITIES_BROKEN in read(page, content_type="application/openmetrics-text; version=1.0.0").flags
+
+
+def test_ray_prints_a_position_only_once_it_was_accepted() -> None:
+    replica = {"ReplicaId": "r1", "WorkerId": "w1"}
+    one = V1(100, (20,), draft_tokens=300, generation=130, created=None, extra=replica)
+    reading = read(v1_page(one, prefix="ray_vllm_", process_start=None))
+    assert (reading.verdict, reading.flags) == (Verdict.OK, frozenset())
+    [engine] = reading.engines
+    assert (engine.engine, engine.num_speculative_tokens, engine.prints_zeros) == ("0/r1", 3, False)
+    assert engine.counts.speculation == SpeculationCounts(100, 300, 20, (20, 0, 0))
+
+
+def test_ray_prints_no_counter_of_accepted_tokens_before_the_first() -> None:
+    one = V1(100, (), draft_tokens=300, generation=130, created=None)
+    page = v1_page(one, prefix="ray_vllm:", process_start=None)
+    lines = [line for line in page.splitlines(keepends=True) if b"num_accepted_tokens" not in line]
+    reading = read(b"".join(lines))
+    assert (reading.verdict, reading.flags) == (Verdict.OK, frozenset())
+    assert reading.engines[0].counts.speculation == SpeculationCounts(100, 300, 0, (0, 0, 0))
+
+
+def test_ray_workers_outside_serve_have_no_replica_but_are_told_apart() -> None:
+    workers = [V1(10, (5,), created=None, extra={"ReplicaId": "", "WorkerId": worker}) for worker in ("w1", "w2")]
+    reading = read(v1_page(*workers, prefix="ray_vllm_", process_start=None))
+    assert [engine.engine for engine in reading.engines] == ["0/w1", "0/w2"]
+
+
+def test_v0_and_v1_series_of_one_engine_are_not_believed() -> None:
+    page = v0_page(efficiency=0.6, rate=0.65, accepted=1950, drafted=3000, emitted=2400, generation=1100)
+    page += labelled("vllm:num_requests_waiting", {"engine": "0", "model_name": "model-a"}, 0).encode()
+    reading = read(page)
+    assert Flag.IDENTITIES_BROKEN in reading.flags
+    assert "V0" in reading.reason
+
+
+def test_a_page_put_together_from_several_is_said_to_be() -> None:
+    twice = read(v1_page(V1(100, (70, 50, 30), generation=255)) + v1_page(V1(model="model-b")))
+    assert Flag.DUPLICATE_SERIES in twice.flags
+    assert "declared twice" in twice.reason
+    both = read(v1_page(V1(100, (70, 50, 30), generation=255)) + llamacpp_page(predicted=5))
+    assert Flag.DUPLICATE_SERIES in both.flags
+    assert "llamacpp" in both.reason
+    assert [engine.model for engine in both.engines] == ["model-a"]
+
+
+def test_a_page_without_generated_tokens_is_not_off() -> None:
+    page = v1_page(V1(at=None, generation=100))
+    lines = [line for line in page.splitlines(keepends=True) if b"generation_tokens" not in line]
+    reading = read(b"".join(lines))
+    assert reading.verdict is Verdict.NOT_SPEC_DECODE
+    assert Flag.IDENTITIES_BROKEN in reading.flags
+    assert "generation_tokens" in reading.reason
+
+
+def test_a_lost_count_is_not_called_0() -> None:
+    page = llamacpp_page(predicted=400, drafts="n/a", draft_tokens="n/a", accepted=199, at=(90, 60, 49))
+    reading = read(page)
     assert reading.verdict is Verdict.OK
-    assert Flag.IDENTITIES_BROKEN not in reading.flags
+    assert "0 drafts" not in reading.reason
+    page = v1_page(V1(100, (70, 50, 30), generation=255), V1(7, (5, 3, 1), generation=20, engine="1"))
+    lost = read(page.replace(b'"model-a"} 7.0', b'"model-a"} ?'))
+    assert "100 drafts since start, not counting 1 of 2 engines" in lost.reason
+
+
+def test_llama_server_lacks_none_of_its_counters_and_prints_them_at_one_moment() -> None:
+    page = llamacpp_page(predicted=400, drafts=100, draft_tokens=300, accepted=199, at=(90, 60, 49), processing=3)
+    assert read(page).flags == frozenset()
+    lines = [line for line in page.splitlines(keepends=True) if b"num_drafts_total" not in line]
+    assert Flag.IDENTITIES_BROKEN in read(b"".join(lines)).flags
+    assert Flag.IDENTITIES_BROKEN in read(page.replace(b'"2"} 49', b'"2"} 50')).flags
+
+
+def test_queues_by_priority_are_in_their_total() -> None:
+    total = sglang_page(calls=10, generation={"true": 40.0}, requests=2, running=5)
+    total = total.replace(b'pp_rank="0"', b'pp_rank="0",priority=""')
+    parts = "".join(
+        labelled("sglang:num_running_reqs", {**SGLANG_RANKS, "priority": priority}, count)
+        for priority, count in (("0", 3.0), ("HIGH", 2.0))
+    )
+    [engine] = read(total + parts.encode()).engines
+    assert (engine.engine, engine.gauges.running) == ("0", 5)
+
+
+def test_an_operators_own_label_on_token_counters_splits_them() -> None:
+    page = sglang_page(calls=None, generation={}, requests=12, running=5).decode()
+    labels = {"engine_type": "unified", "model_name": "model-s"}
+    for tenant, tokens, calls in (("a", 300.0, 100.0), ("b", 40.0, 20.0)):
+        page += labelled("sglang:generation_tokens_total", {**labels, "tenant": tenant}, tokens)
+        page += labelled("sglang:spec_verify_calls_total", {**labels, "tenant": tenant}, calls)
+    [engine] = read(page.encode()).engines
+    assert engine.counts.speculation == SpeculationCounts(120, 360, 208)
+
+
+def test_sglangs_inter_token_latency_is_one_a_token() -> None:
+    labels = {"engine_type": "unified", "model_name": "model-s"}
+    tokens = histogram("sglang:inter_token_latency_seconds", labels, ("0.01", "+Inf"), (90, 100), 0.8)
+    [engine] = read(sglang_page(calls=10, generation={"true": 40.0}, requests=2, more=tokens)).engines
+    assert engine.counts.latency is not None
+    assert engine.counts.latency.inter_token is None
+    assert engine.counts.latency.time_per_output_token is not None
+    assert engine.counts.latency.time_per_output_token.mean == pytest.approx(0.008)
 
 
 def test_speculation_declared_without_samples_is_not_off() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor.dialects.trust import contradiction, flags_of
-from monitor.model.counts import SpeculationCounts
+from monitor.model.counts import SpeculationCounts, TrafficCounts
 from monitor.model.reading import Flag
 
 GOOD = SpeculationCounts(100, 300, 150, (70, 50, 30))
@@ -44,14 +44,34 @@ def test_contradictions(counts: SpeculationCounts, words: str) -> None:
     ],
 )
 def test_counts_that_agree(counts: SpeculationCounts) -> None:
-    assert contradiction(counts, positions=3, generation_tokens=300) is None
+    assert contradiction(counts, positions=3, traffic=TrafficCounts(300)) is None
 
 
 def test_every_draft_emits_a_token() -> None:
     many = SpeculationCounts(10_000, 30_000, 15_000)
-    assert contradiction(many, positions=3, generation_tokens=9_000) is not None
-    assert contradiction(many, positions=3, generation_tokens=9_600) is None
-    assert contradiction(SpeculationCounts(60, 180, 0), positions=3, generation_tokens=0) is None
+    assert contradiction(many, positions=3, traffic=TrafficCounts(9_000)) is not None
+    assert contradiction(many, positions=3, traffic=TrafficCounts(9_600)) is None
+    assert contradiction(SpeculationCounts(60, 180, 0), positions=3, traffic=TrafficCounts(0)) is None
+
+
+def test_drafts_emit_their_accepted_tokens_unless_requests_end_within_them() -> None:
+    many = SpeculationCounts(10_000, 30_000, 15_000)
+
+    def broken(generated: float, finished: float) -> bool:
+        traffic = TrafficCounts(generated, finished={"stop": finished})
+        return contradiction(many, positions=3, traffic=traffic) is not None
+
+    assert broken(20_000, finished=10)
+    assert not broken(24_000, finished=10)
+    assert not broken(20_000, finished=1_000)
+    assert contradiction(many, positions=None, traffic=TrafficCounts(20_000, finished={"stop": 10})) is None
+
+
+def test_a_draft_has_an_end_even_where_the_setting_is_not_known() -> None:
+    assert contradiction(SpeculationCounts(4, None, 139_496), positions=None) is not None
+    assert contradiction(SpeculationCounts(4, 4 * 257, None), positions=None) is not None
+    assert contradiction(SpeculationCounts(4, None, 4 * 64), positions=None) is None
+    assert contradiction(SpeculationCounts(100, None, 301), positions=3) is not None
 
 
 def test_slack_forgives_a_torn_page() -> None:

@@ -115,6 +115,8 @@ RAY = [
         extra={"ReplicaId": "r2", "WorkerId": "w2", "Component": "c"},
     ),
 ]
+RAY_ALONE: dict[str, Any] = {"created": None, "extra": {"ReplicaId": "r1", "WorkerId": "w1"}}
+RAY_PAGE: dict[str, Any] = {"prefix": "ray_vllm_", "process_start": None}
 LORA = "".join(
     labelled("vllm:lora_requests_info", {"max_lora": "8", "running_lora_adapters": f"a{i}"}, 1.7e9) for i in range(5000)
 )
@@ -170,6 +172,24 @@ CASES = {
                 "lifetime": {"num_drafts": 400, "num_accepted_tokens": 450, "generation_tokens": 865},
             }
         ),
+    ),
+    "Ray prints a position only from its first accepted token on: no restart, no lost interval": Case(
+        (
+            v1_page(V1(100, (60, 20), draft_tokens=300, generation=190, **RAY_ALONE), **RAY_PAGE),
+            v1_page(V1(200, (130, 50, 10), draft_tokens=600, generation=400, **RAY_ALONE), **RAY_PAGE),
+        ),
+        one(
+            {
+                "num_speculative_tokens": 3,
+                "interval": {
+                    "num_drafts": 100,
+                    "num_accepted_tokens": 110,
+                    "acceptance_rate_per_position": [0.7, 0.3, 0.1],
+                    "partial": False,
+                },
+            }
+        ),
+        {"elapsed": [15.0]},
     ),
     "old and new names together: the new one counts, once": Case(
         (v1_page(V1(100, (70, 50, 30), generation=255, kv=0.3, more=OLD_NAMES)),),
