@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -22,6 +24,10 @@ class Balancer(Protocol):
         """Keep new requests away. Raises ActionError where that failed."""
         ...
 
+    def is_out(self) -> bool:
+        """Whether new requests are known to be kept away since `take_out`; True where nobody can know more."""
+        ...
+
     def put_back(self) -> None:
         """Send requests again. Raises ActionError where that failed."""
         ...
@@ -35,20 +41,59 @@ class NoBalancer:
     def take_out(self) -> None:
         """Nothing to tell anyone."""
 
+    def is_out(self) -> bool:
+        """True: there is nothing to wait for."""
+        return True
+
     def put_back(self) -> None:
         """Nothing to tell anyone."""
 
 
+class Polls:
+    """How often the readiness endpoint told somebody to send a server nothing. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._refused: Counter[ServerName] = Counter()
+
+    def refused(self, server: ServerName) -> None:
+        """The endpoint said 503 for `server`."""
+        with self._lock:
+            self._refused[server] += 1
+
+    def count(self, server: ServerName) -> int:
+        """How often it did since we began."""
+        with self._lock:
+            return self._refused[server]
+
+
 class PolledBalancer:
-    """A balancer that asks acceptd's own readiness endpoint, which answers from the stored change."""
+    """A balancer that asks acceptd's own readiness endpoint, which answers from the stored change.
+
+    It has heard of a server that is taken out once it was refused as often as it needs to believe it.
+    """
 
     has_control = True
 
+    def __init__(self, server: ServerName, polls: Polls, needed: int) -> None:
+        """`needed`: refusals in a row after which the balancer sends nothing (HAProxy: `fall`)."""
+        self._server = server
+        self._polls = polls
+        self._needed = needed
+        self._since: int | None = None
+
     def take_out(self) -> None:
-        """Nothing to do: the endpoint says 503 as soon as the change is stored."""
+        """Begin to count: the endpoint says 503 as soon as the change is stored."""
+        if self._since is None:
+            self._since = self._polls.count(self._server)
+
+    def is_out(self) -> bool:
+        """Whether it was refused often enough since it was to be taken out."""
+        return self._since is not None and self._polls.count(self._server) - self._since >= self._needed
 
     def put_back(self) -> None:
-        """Nothing to do: the endpoint says 200 again as soon as that is stored."""
+        """Nothing to tell: the endpoint says 200 again as soon as that is stored."""
+        self._since = None
 
 
 class HookBalancer:
@@ -74,6 +119,10 @@ class HookBalancer:
     def take_out(self) -> None:
         """Run the `out` command; it must exit with 0 in time."""
         self._run(self._out)
+
+    def is_out(self) -> bool:
+        """True: its command said so when it ended with 0."""
+        return True
 
     def put_back(self) -> None:
         """Run the `back` command; it must exit with 0 in time."""

@@ -64,7 +64,7 @@ def _ending(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | N
     elif not seen.status.stop_asked:
         return _ask_to_end(change, seen, terms, now)
     else:
-        over = is_over(after(change.stop_asked_at or now, terms.limits.stop_seconds), now)
+        over = is_over(after(change.stop_asked_at or now, terms.end_seconds), now)
     if not over:
         return None
     killing = replace(change, killed_at=now, deadline=after(now, terms.timing.kill_seconds))
@@ -78,7 +78,8 @@ def _ask_to_end(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step
     between, others may be using it again.
     """
     was_drained = change.drained_at is not None
-    if was_drained and (seen.is_paused or not (terms.may_cut or seen.traffic.is_idle)):
+    may_be_busy = is_over(change.deadline, now) and (terms.may_cut or terms.may_let_finish)
+    if was_drained and (seen.is_paused or not (may_be_busy or seen.traffic.is_idle)):
         return Step(change=drain_again(change, now))
     asked = change.stop_asked_at
     if asked is None or is_over(after(asked, _LATE_SECONDS), now):

@@ -23,7 +23,7 @@ from monitor.actions.records import is_in_force, lease_name, pause_of, refusal_o
 from monitor.actions.steady import SteadyTime
 from monitor.actions.step import Seen, Step, Timing
 from monitor.actions.steps import moved
-from monitor.actions.terms import terms_of
+from monitor.actions.terms import grace_of, terms_of
 from monitor.clock import Clock
 from monitor.errors import ActionError, StoreError
 from monitor.model.decision import Decision
@@ -196,16 +196,20 @@ class Executor:
     def _case(self, change: Change, work: _Work, now: datetime, steady: datetime) -> Case:
         managed = self._fleet.managed[change.server]
         group = self._fleet.groups[work.rollout.group]
+        memory = self._memories.setdefault(change.id, Memory())
+        if memory.grace_seconds is None:
+            memory.grace_seconds = grace_of(managed.driver.launcher)
         with self._store.read() as unit:
             terms = terms_of(
-                unit, change, work.rollout, work.decision, work.changes, managed, group, self._timing, now
-            )
-        return Case(change, managed, group, terms, self._memories.setdefault(change.id, Memory()), steady)
+                unit, change, work.rollout, work.decision, work.changes, managed, group, self._timing,
+                memory.grace_seconds, now,
+            )  # fmt: skip
+        return Case(change, managed, group, terms, memory, steady)
 
     def _ask(self, unit: Unit, case: Case, seen: Seen, work: _Work, now: datetime) -> Step | None:
         limits, server = case.group.limits, case.change.server
         here = self._fleet.managed.keys()
-        refusal = refusal_of_records(unit, case.change, work.rollout, work.decision, limits, here, now)
+        refusal = refusal_of_records(unit, case.change, work.rollout, work.decision, case.group, here, now)
         # A lasting reason is worth more than one that may pass.
         if refusal is None or (seen.refusal is not None and seen.refusal.lasting):
             refusal = seen.refusal or refusal

@@ -141,7 +141,9 @@ class Lookout:
 
     def _traffic(self, case: Case) -> tuple[Traffic, float | None]:
         traffic = traffic_of(case.managed.probe.page())
-        return traffic, case.memory.saw_traffic(traffic.is_idle, self._clock.monotonic())
+        # Idle counts from when nothing more can arrive: until then a request may be on its way.
+        idle = traffic.is_idle and case.managed.balancer.is_out()
+        return traffic, case.memory.saw_traffic(idle, self._clock.monotonic())
 
     def _serving(self, case: Case, well: bool) -> bool | None:
         timing = self._timing
@@ -253,6 +255,7 @@ class Lookout:
             status=status,
             taken_out=memory.taken_out,
             take_out_error=memory.take_out_error,
+            is_kept_away=case.managed.balancer.is_out(),
             put_back_failures=memory.put_back_failures,
             put_back_error=memory.put_back_error,
             start_error=memory.start_error,

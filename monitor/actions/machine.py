@@ -125,11 +125,30 @@ def _draining(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
         return _stop(change, terms, now, f"{change.server} is idle")
     if not is_over(change.deadline, now):
         return None
-    busy = "an unknown number of" if seen.traffic.busy is None else f"{seen.traffic.busy:g}"
-    waited = f"{busy} requests still there after {terms.limits.drain_seconds:g} s"
+    waited = _still_busy(change, seen, terms)
+    if terms.may_let_finish:
+        return _stop(change, terms, now, f"{waited}; {change.server} lets them finish before it ends")
     if terms.may_cut:
         return _stop(change, terms, now, f"{waited} are cut (cut_after_drain)")
-    return _abandon(change, seen, terms, now, Refusal(Outcome.DRAIN_TIMED_OUT, waited))
+    return _abandon(change, seen, terms, now, Refusal(Outcome.DRAIN_TIMED_OUT, waited + _way_out(terms)))
+
+
+def _still_busy(change: Change, seen: Seen, terms: Terms) -> str:
+    lasted = f"after {terms.limits.drain_seconds:g} s"
+    if seen.traffic.is_idle and not seen.is_kept_away:
+        return f"its balancer has not asked /-/serving/{change.server} often enough {lasted}"
+    busy = "an unknown number of" if seen.traffic.busy is None else f"{seen.traffic.busy:g}"
+    return f"{busy} requests still there {lasted}"
+
+
+def _way_out(terms: Terms) -> str:
+    """What would help a server that nobody keeps requests away from."""
+    if terms.has_drain_control or not terms.limits.allow_downtime:
+        return ""
+    return (
+        ". Nothing keeps new ones away: give it `drain` hooks and a second server, or let it finish its requests "
+        f"(vLLM 0.18.0 on: --shutdown-timeout {terms.limits.drain_seconds:.0f} or more)"
+    )
 
 
 def _refusal_while_draining(change: Change, seen: Seen, terms: Terms) -> Refusal | None:

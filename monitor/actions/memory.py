@@ -28,6 +28,7 @@ class Memory:
     judged_at: float | None = None
     judgement: Judgement | None = None
     judge_broke: bool = False
+    grace_seconds: float | None = None
     blind_since: float | None = None
     blind_told: bool = False
 

@@ -12,7 +12,7 @@ from monitor.actions.step import Refusal
 from monitor.model.decision import Decision
 from monitor.model.record import EVERYTHING, Pause, group_scope, server_scope
 from monitor.model.rollout import Change, ChangeState, Lease, Outcome, Rollout
-from monitor.model.server import ActionLimits, GroupName, ServerName
+from monitor.model.server import ActionLimits, Group, GroupName, ServerName
 from monitor.store.api import Unit
 
 #: States in which a server is, or may be, away from its clients because of us.
@@ -63,7 +63,7 @@ def refusal_of_records(
     change: Change,
     rollout: Rollout,
     decision: Decision | None,
-    limits: ActionLimits,
+    group: Group,
     here: Collection[ServerName],
     now: datetime,
 ) -> Refusal | None:
@@ -83,7 +83,13 @@ def refusal_of_records(
             return Refusal(
                 Outcome.PRECONDITION_FAILED, f"{away[0]} on this host is being changed: one at a time"
             )
-    needed = 1 if rollout.current == rollout.proposed else 2
+    is_tuning = rollout.current != rollout.proposed
+    if is_tuning and change.state is ChangeState.PLANNED:
+        # A peer that nothing is sent to does not carry its share, however healthy it says it is.
+        idle = [s for s in group.servers if s != change.server and not is_in_traffic(unit, s, now)]
+        if idle:
+            return Refusal(Outcome.PRECONDITION_FAILED, f"{idle[0]} of the same group gets no requests")
+    limits, needed = group.limits, 2 if is_tuning else 1
     left = starts_left(unit, change.server, limits, now)
     if left < needed:
         return Refusal(

@@ -28,6 +28,10 @@ class Timing:
     settle_seconds: float = 5.0
     #: After SIGKILL: a process that lives on is stuck in the kernel, and nothing starts on top of it.
     kill_seconds: float = 30.0
+    #: A server that lets its requests finish before it ends is killed that much after its own limit, and no later than
+    #: the longest time: one that knows no limit must not be away for ever.
+    grace_margin_seconds: float = 15.0
+    grace_most_seconds: float = 1800.0
     #: What is left of a server once its main process is gone gets this long; orphaned engines never end by themselves.
     leftover_seconds: float = 5.0
     #: How long a port that is held by someone else may keep us from starting.
@@ -115,6 +119,8 @@ class Seen:
     #: Whether the balancer was told in this process life of ours; a failure comes with its text.
     taken_out: bool = False
     take_out_error: str = ""
+    #: Whether the balancer is known to send nothing any more.
+    is_kept_away: bool = True
     put_back_failures: int = 0
     put_back_error: str = ""
     #: The start was refused by the driver: its failure, where trying again cannot help.
@@ -145,6 +151,8 @@ class Terms:
     is_stuck: bool = False
     #: Whether new requests can be kept away while waiting for the running ones.
     has_drain_control: bool = False
+    #: How long the server lets requests in flight go on once it is asked to end (seconds; 0: it cuts them).
+    grace_seconds: float = 0.0
     #: First start of this setting on this server: compile caches are empty.
     is_first_start: bool = False
     #: How long its starts took so far.
@@ -170,6 +178,20 @@ class Terms:
     def may_cut(self) -> bool:
         """Whether requests that outlast the drain may be cut: only where the operator said so twice."""
         return self.limits.cut_after_drain and self.limits.allow_downtime
+
+    @property
+    def may_let_finish(self) -> bool:
+        """Whether a server that is still busy past its drain may be asked to end, since it lets its requests finish.
+
+        Only where it gives them at least as long again as the drain, and where new ones may be turned away meanwhile.
+        """
+        return self.limits.allow_downtime and self.grace_seconds >= self.limits.drain_seconds > 0
+
+    @property
+    def end_seconds(self) -> float:
+        """How long a server that was asked to end gets before it is killed."""
+        grace = min(self.grace_seconds, self.timing.grace_most_seconds)
+        return max(self.limits.stop_seconds, grace + self.timing.grace_margin_seconds if grace > 0 else 0.0)
 
     @property
     def settle_seconds(self) -> float:

@@ -11,7 +11,9 @@ from monitor.actions.learned import starts_of
 from monitor.actions.records import is_first_start
 from monitor.actions.step import Terms, Timing
 from monitor.actions.windows import end_of_next
+from monitor.drivers.protocol import Launcher
 from monitor.errors import LaunchError
+from monitor.launch import grace_seconds
 from monitor.model.decision import Decision, Reason
 from monitor.model.life import Setting
 from monitor.model.rollout import Change, Rollout
@@ -33,6 +35,7 @@ def terms_of(
     managed: Managed,
     group: Group,
     timing: Timing,
+    grace: float,
     now: datetime,
 ) -> Terms:
     """The terms of `change` as they are now (the operator may edit command and limits at any time)."""
@@ -50,6 +53,7 @@ def terms_of(
         is_restore=brings_back or (decision is not None and decision.rule == ROLLBACK_RULE),
         is_stuck=decision is not None and decision.reason is Reason.ENGINE_STUCK,
         has_drain_control=managed.balancer.has_control,
+        grace_seconds=grace,
         is_first_start=is_first_start(unit, change, now),
         starts=starts_of(unit.changes.of_server(change.server, now - _LEARNED_FROM)),
         expires_at=_expires_at(change, decision, changes, group.limits, timing),
@@ -57,6 +61,13 @@ def terms_of(
         cancelled=rollout.sentence if rollout.outcome is not None and not brings_back else "",
         dry_run="" if managed.driver.acts else _would_do(change.current, change.proposed, managed),
     )
+
+
+def grace_of(launcher: Launcher) -> float:
+    """How long a server lets its requests go on once it is asked to end (seconds); its version may be asked for."""
+    command = launcher.parsed
+    version = launcher.version() if command.shutdown_timeout_seconds else None
+    return grace_seconds(command, version, launcher.environ)
 
 
 def _expires_at(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, time, timedelta
 from urllib.parse import urlsplit
 
+from monitor.actions.balancer import Polls
 from monitor.actions.executor import Executor
 from monitor.actions.fleet import Fleet
 from monitor.actions.keeper import Keeper
@@ -118,6 +119,7 @@ class Daemon:
             simulated=config.simulated, receivers=self._told, clock=clock, told=self._wake_outbox,
             policies=rules.slos,
         )
+        self._polls = Polls()
         self._fleet = self._make_fleet()
         self._history = History(self._remember_seconds())
         self._heart = Heart(clock, max(_STILL_LEAST, _STILL_TURNS * config.rules.interval))
@@ -249,6 +251,7 @@ class Daemon:
     def _make_fleet(self) -> Fleet:
         made = {
             name: managed(self._config, one, self._parts[name], self._clock, started=self._settings.restarted,
+                          polls=self._polls,
                           version=lambda name=name: self._version(name))  # type: ignore[misc]
             for name, one in self._configs.items()
         }
@@ -420,7 +423,7 @@ class Daemon:
         view = DaemonView(
             self._store, self._telemetry, self.groups, self.servers, self._clock, self._heart,
             tried_all=self._collector.tried_all, report_file=self.reports.file, live_report=self.reports.live,
-            slos=lambda: self._slos.statuses,
+            slos=lambda: self._slos.statuses, refused=self._polls.refused,
         )
         host = urlsplit(f"//{config.web.listen}").hostname or ""
         names = frozenset({"localhost", "127.0.0.1", "[::1]", host})

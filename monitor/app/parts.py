@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from monitor.actions.balancer import Balancer, HookBalancer, NoBalancer, PolledBalancer
+from monitor.actions.balancer import Balancer, HookBalancer, NoBalancer, PolledBalancer, Polls
 from monitor.actions.fleet import Managed
 from monitor.actions.probe import LiveProbe
 from monitor.clock import Clock
@@ -128,7 +128,7 @@ class NotingDriver:
 
 def managed(
     config: Config, one: ServerConfig, parts: ServerParts, clock: Clock, *, version: Callable[[], str | None],
-    started: Callable[[ServerName], None],
+    started: Callable[[ServerName], None], polls: Polls,
 ) -> Managed | None:
     """The server with its driver; None for one that is only watched."""
     if one.driver is None:
@@ -140,7 +140,7 @@ def managed(
         environ=one.driver.env,
     )
     driver = NotingDriver(_driver(config, one, name, launcher, clock), lambda: started(name))
-    return Managed(server=parts.server, driver=driver, probe=parts.live, balancer=_balancer(one, name))
+    return Managed(server=parts.server, driver=driver, probe=parts.live, balancer=_balancer(one, name, polls))
 
 
 def _driver(config: Config, one: ServerConfig, name: ServerName, launcher: Launcher, clock: Clock) -> Driver:
@@ -158,11 +158,11 @@ def _driver(config: Config, one: ServerConfig, name: ServerName, launcher: Launc
     return ProcessDriver(name, launcher, options, clock)
 
 
-def _balancer(one: ServerConfig, name: ServerName) -> Balancer:
+def _balancer(one: ServerConfig, name: ServerName, polls: Polls) -> Balancer:
     if one.drain is None:
         return NoBalancer()
     if one.drain.polled:
-        return PolledBalancer()
+        return PolledBalancer(name, polls, one.drain.polls)
     return HookBalancer(name, one.drain.out, one.drain.back, environ_for_servers(os.environ))
 
 

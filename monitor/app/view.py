@@ -41,8 +41,13 @@ class DaemonView:
         self, store: Store, telemetry: Telemetry, groups: Sequence[Group], servers: Sequence[Server], clock: Clock,
         heart: Heart, *, tried_all: Callable[[], bool], report_file: Callable[[str | None], Path | None],
         live_report: Callable[[], str], slos: Callable[[], Sequence[SloStatus] | None] = lambda: None,
+        refused: Callable[[ServerName], None] = lambda server: None,
     ) -> None:
-        """`slos`: every SLO as of the newest evaluation; None while their history is being read."""
+        """`slos`: every SLO as of the newest evaluation; None while their history is being read.
+
+        `refused` hears of each server that a balancer was told not to send anything to.
+        """
+        self._refused = refused
         self._slos = slos
         self._store = store
         self._telemetry = telemetry
@@ -78,8 +83,12 @@ class DaemonView:
         """Whether a balancer may send traffic: not while a change of ours holds it away."""
         if server not in self._servers:
             return None
+        name = ServerName(server)
         with self._store.read() as unit:
-            return is_in_traffic(unit, ServerName(server), self._clock.now())
+            may = is_in_traffic(unit, name, self._clock.now())
+        if not may:
+            self._refused(name)
+        return may
 
     def overview(self) -> dict[str, Any]:
         """How everything stands now."""

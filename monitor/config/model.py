@@ -95,6 +95,7 @@ class DrainHooks(Section):
     """How a server is taken out of its balancer and back in: the balancer asks acceptd, or acceptd runs commands."""
 
     polled: bool = Field(False, description="The balancer polls `/-/serving/NAME` of acceptd (200 or 503).")
+    polls: int = Field(3, ge=1, description="Answers of 503 after which it sends nothing (HAProxy: `fall`).")
     out: tuple[str, ...] = Field((), description="Command that takes the server out; an argument list, exit code 0.")
     back: tuple[str, ...] = Field((), description="Command that puts the server back; an argument list, exit code 0.")
 

@@ -45,6 +45,8 @@ class Behaviour:
     running_unknown: bool = False
     health_broken: bool = False
     unauthorized: bool = False
+    #: How long requests go on after SIGTERM; they end by themselves after `drain_seconds`.
+    grace_seconds: float = 0.0
     #: Names that /v1/models lists once it was restarted.
     loses_models: tuple[str, ...] = ()
 
@@ -202,10 +204,14 @@ class FakeServer:
                 self._gone(-9)
                 self.orphans_left = False
         elif self.process is not None and not self.process.stop_asked:
-            self._count_cut()
+            behaviour, lasts = self.behaviour, self.behaviour.stop_seconds
+            if behaviour.grace_seconds < behaviour.drain_seconds:
+                self._count_cut()
+            if self.running() > 0:
+                lasts += min(behaviour.grace_seconds, behaviour.drain_seconds)
             self.process.stop_asked = True
-            if not self.behaviour.ignores_term:
-                self.process.wants_to_end = now + self.behaviour.stop_seconds
+            if not behaviour.ignores_term:
+                self.process.wants_to_end = now + lasts
 
     def _count_cut(self) -> None:
         # Requests of a server that does not serve are lost already, whoever stops it.
@@ -331,6 +337,8 @@ class FakeBalancer:
         self.fails_out = 0
         self.fails_back = 0
         self.told: list[str] = []
+        #: Whether the balancer is known to have heard of it.
+        self.knows = True
 
     def take_out(self) -> None:
         self.told.append("out")
@@ -339,6 +347,9 @@ class FakeBalancer:
             raise ActionError("the balancer says no", reason="hook", retryable=True)
         if self.has_control:
             self.server.traffic_allowed = False
+
+    def is_out(self) -> bool:
+        return self.knows
 
     def put_back(self) -> None:
         self.told.append("back")

@@ -98,6 +98,9 @@ class MortalBalancer:
         self.inner.take_out()
         self._reap("after take out")
 
+    def is_out(self) -> bool:
+        return self.inner.is_out()
+
     def put_back(self) -> None:
         self._reap("before put back")
         self.inner.put_back()

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.actions.balancer import NoBalancer, PolledBalancer
+from monitor.actions.balancer import NoBalancer, PolledBalancer, Polls
 from monitor.actions.course import next_in_rollout
 from monitor.actions.events import EventKind
 from monitor.actions.fleet import OpenGate
@@ -506,10 +506,27 @@ class TestSmallThings:
         assert (cost.down_seconds, cost.learned_from, cost.lost_tokens) == (None, 0, None)
 
     def test_balancers_that_nothing_is_told_to(self) -> None:
-        for balancer, control in ((NoBalancer(), False), (PolledBalancer(), True)):
+        balancer = NoBalancer()
+        balancer.take_out()
+        assert balancer.is_out()
+        balancer.put_back()
+        assert not balancer.has_control
+
+    def test_a_balancer_that_polls_has_heard_once_it_was_refused_often_enough(self) -> None:
+        polls, name = Polls(), World().server.name
+        balancer = PolledBalancer(name, polls, needed=2)
+        assert balancer.has_control
+        polls.refused(name)
+        assert not balancer.is_out()
+        balancer.take_out()
+        for heard in (False, False, True):
+            assert balancer.is_out() is heard
             balancer.take_out()
-            balancer.put_back()
-            assert balancer.has_control is control
+            polls.refused(name)
+        balancer.put_back()
+        assert not balancer.is_out()
+        balancer.take_out()
+        assert not balancer.is_out()
 
     def test_the_open_gate_refuses_nothing(self) -> None:
         world = World()

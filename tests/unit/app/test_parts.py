@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,18 +25,23 @@ from monitor.model.notice import DeliveryState, Notice, NoticeId, NoticeKind
 from monitor.model.server import Group, GroupName, Server, ServerName
 from monitor.telemetry import Telemetry
 from tests.fakes.fake_clock import FakeClock
+from tests.fakes.fake_world import World
 from tests.fakes.memory_store import MemoryStore
 
 A = Server(name=ServerName("a"), group=GroupName("g"), base_url="http://10.0.0.1:1", metrics_url="http://10.0.0.1:1/m")
 
 
 class TestView:
+    @pytest.fixture(autouse=True)
+    def _heard(self) -> None:
+        self.refused: list[ServerName] = []
+
     def view(self, store: MemoryStore, clock: FakeClock, tried: bool = True) -> tuple[DaemonView, Heart]:
         heart = Heart(clock, 120.0)
         group = Group(name=GroupName("g"), servers=(A.name,))
         return DaemonView(
             store, Telemetry(), [group], [A], clock, heart, tried_all=lambda: tried, report_file=lambda key: None,
-            live_report=lambda: "<html>",
+            live_report=lambda: "<html>", refused=self.refused.append,
         ), heart  # fmt: skip
 
     def test_it_is_unhealthy_when_the_loop_stands_still_or_the_store_is_away(self) -> None:
@@ -57,6 +63,22 @@ class TestView:
     def test_a_server_it_does_not_know_is_neither_serving_nor_not(self) -> None:
         view, _ = self.view(MemoryStore(), FakeClock())
         assert (view.serving("a"), view.serving("b")) == (True, None)
+
+    def test_a_balancer_that_was_told_to_send_nothing_is_remembered_to_know(self) -> None:
+        """Given a change that holds the server away, each answer of 503 is counted and no other is."""
+        world = World()
+        view = DaemonView(
+            world.store, Telemetry(), [world.group], [replace(A, name=world.server.name)], world.clock,
+            Heart(world.clock, 120.0), tried_all=lambda: True, report_file=lambda key: None,
+            live_report=lambda: "", refused=self.refused.append,
+        )  # fmt: skip
+        assert view.serving("s1") is True
+        world.begin(3)
+        world.until_state("draining")
+        assert [view.serving("s1"), view.serving("s1"), view.serving("b")] == [False, False, None]
+        assert world.run()
+        assert view.serving("s1") is True
+        assert self.refused == ["s1", "s1"]
 
     def test_everything_at_a_glance(self) -> None:
         view, _ = self.view(MemoryStore(), FakeClock())
