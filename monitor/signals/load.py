@@ -16,7 +16,7 @@ ERROR_REASONS = frozenset({"error", "failed", "internal_error"})
 
 Streams = Sequence[Sequence[Interval]]
 
-#: Mean number of waiting requests from which an interval counts as one with a queue: one, and a tenth of those running.
+#: Waiting requests from which an interval counts as one with a queue: one, and a tenth of those running, at both looks.
 #: Arrivals wait for the next step to admit them however free the engine is: at 77 requests a second, half of all pages
 #: of a server with room to spare show one to three waiting.
 LEAST_QUEUE, QUEUE_SHARE = 1.0, 0.10
@@ -58,10 +58,17 @@ def max_gauge(streams: Streams, get: Callable[[GaugeSpan], float | None]) -> flo
 
 
 def has_queue(gauges: GaugeSpan) -> bool | None:
-    """Whether requests queued for want of room, and not only for the next step; None where the page does not say."""
+    """Whether requests queued for want of room, and not only for the next step; None where the page does not say.
+
+    A queue is there at both looks: what one page shows and the next does not had come for the next step, in whatever
+    number. The lesser of two looks follows from their mean and the greater.
+    """
     if gauges.waiting_mean is None:
         return None
-    return gauges.waiting_mean >= max(LEAST_QUEUE, QUEUE_SHARE * (gauges.running_mean or 0.0))
+    least = gauges.waiting_mean
+    if gauges.waiting_max is not None:
+        least = 2.0 * gauges.waiting_mean - gauges.waiting_max
+    return least >= max(LEAST_QUEUE, QUEUE_SHARE * (gauges.running_mean or 0.0))
 
 
 def write_load(sheet: Sheet, window: Window) -> None:

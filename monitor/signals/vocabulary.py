@@ -124,7 +124,7 @@ def _table() -> dict[str, SignalSpec]:
          "num_requests_waiting")
     load("waiting_max", "requests", "seconds", "Most requests queued at once.", "num_requests_waiting")
     load("waiting_share", "ratio 0-1", "intervals", "Share of intervals with a queue: at least one request "
-         "waiting, and a tenth as many as run.",
+         "waiting, and a tenth as many as run, at both ends.",
          "num_requests_waiting")
     load("kv_usage", "ratio 0-1", "seconds", "KV cache in use, time-weighted mean over engines.", "kv_cache_usage_perc")
     load("kv_usage_max", "ratio 0-1", "seconds", "Highest KV cache use of any engine.", "kv_cache_usage_perc")

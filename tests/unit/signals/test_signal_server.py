@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -131,6 +132,16 @@ def test_requests_that_only_wait_for_the_next_step_are_no_queue():
         assert build(run_of(life(), 4, running=running, waiting=waiting)).value("waiting_share") == share
     assert build(run_of(life(), 4, running=None, waiting=3.0)).value("waiting_share") == 1.0
     assert build(run_of(life(), 4, waiting=None)).value("waiting_share") is None
+
+
+@pytest.mark.parametrize(("looks", "share"), [((0.0, 8.0), 0.0), ((3.0, 8.0), 1.0), ((2.0, 8.0), 0.0)])
+def test_a_queue_is_there_at_both_looks(looks: tuple[float, float], share: float) -> None:
+    # A simulated server with room to spare was called saturated on a busy machine: arrivals came in bunches.
+    spans = [
+        (one, replace(interval, gauges=replace(interval.gauges, waiting_mean=sum(looks) / 2, waiting_max=max(looks))))
+        for one, interval in run_of(life(), 4, running=24.0, waiting=1.0)
+    ]
+    assert build(spans).value("waiting_share") == share
 
 
 def test_without_http_counters_errors_are_requests_that_ended_by_one():
