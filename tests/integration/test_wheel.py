@@ -53,11 +53,15 @@ def acceptd(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(acceptd: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    known = {name: value for name, value in os.environ.items() if not name.startswith(("ACCEPTD_", "PYTHON"))}
     return subprocess.run(
-        [str(acceptd), *arguments], capture_output=True, text=True, timeout=120, cwd=folder,
-        env={**known, "XDG_STATE_HOME": str(folder / "state")},
+        [str(acceptd), *arguments], capture_output=True, text=True, timeout=120, cwd=folder, env=environ(folder),
     )
+
+
+def environ(folder: Path) -> dict[str, str]:
+    """Ours without what would lead the installed command back to the checkout."""
+    known = {name: value for name, value in os.environ.items() if not name.startswith(("ACCEPTD_", "PYTHON"))}
+    return {**known, "XDG_STATE_HOME": str(folder / "state")}
 
 
 def test_it_carries_rules_migrations_templates_tables_and_units(wheel: Path) -> None:
@@ -91,7 +95,7 @@ def test_what_it_needs_is_what_the_project_says(wheel: Path) -> None:
 def test_it_is_the_wheel_that_runs(acceptd: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [str(acceptd.parent / "python"), "-c", "import monitor; print(monitor.__file__)"], capture_output=True,
-        text=True, cwd=tmp_path, timeout=60,
+        text=True, cwd=tmp_path, timeout=60, env=environ(tmp_path),
     )
     assert Path(done.stdout.strip()).is_relative_to(acceptd.parents[1])
     assert run(acceptd, tmp_path, "--version").stdout == f"acceptd {__version__}\n"

@@ -39,7 +39,7 @@ def as_reader(folder: Path, work: Callable[[], Result]) -> Result:
 
 
 def _let_in(folder: Path) -> None:
-    """Folders above may be entered: pytest's own are its user's alone."""
+    """Folders above may be entered: temporary ones are their user's alone."""
     for parent in folder.parents:
         if parent.stat().st_mode & 0o001:
             break

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,8 +32,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "local.db"
+def path() -> Iterator[Path]:
+    """Where no other run of pytest closes the folders above: each that starts takes their readers' rights away."""
+    with tempfile.TemporaryDirectory(prefix="acceptd-store-") as folder:
+        yield Path(folder) / "data" / "local.db"
 
 
 @pytest.fixture
