@@ -28,6 +28,7 @@ from monitor.app.reports import Reports
 from monitor.app.starting import patience_seconds, start_servers, still_starting
 from monitor.app.supervisor import Supervisor
 from monitor.app.view import DaemonView, Heart
+from monitor.app.watched import end_lives_of_retired, note_watched
 from monitor.clock import Clock
 from monitor.config.fleet import configured_settings, groups, host_name, servers, tuning_sets
 from monitor.config.load import secret
@@ -206,6 +207,7 @@ class Daemon:
 
     def _start(self) -> None:
         now = self._clock.now()
+        note_watched(self._store, self.servers, self.groups, host_name(self._config), now)
         tracks, last_ok = self._remember(now)
         self._reading_back = threading.Thread(target=self._slos.read_back, args=(now,), name="slo-history", daemon=True)
         self._reading_back.start()
@@ -406,6 +408,7 @@ class Daemon:
 
     def _roll_up(self) -> None:
         """Keep long spans cheap to read: a start and a report read what is rolled up."""
+        end_lives_of_retired(self._store, self._clock.now())
         log.debug("rolled up rows=%s", self._store.roll_up(self._clock.now()))
 
     def _prune(self) -> None:

@@ -12,9 +12,11 @@ from types import FrameType
 
 from monitor import __version__
 from monitor.app.daemon import Daemon
+from monitor.app.sources import Sources
 from monitor.app.supervisor import Supervisor
 from monitor.clock import Clock
-from monitor.config.fleet import host_name, tuning_sets
+from monitor.config.fleet import host_name, servers, tuning_sets
+from monitor.config.found import with_found
 from monitor.config.model import Config
 from monitor.config.rules import LoadedRules, load_configured_rules, rule_settings, slo_paths
 from monitor.config.running import FolderLock, Running, write_running
@@ -28,6 +30,8 @@ log = logging.getLogger(__name__)
 
 LOCAL_DB = "local.db"
 SPOOL = "spool.ring"
+#: Least time between two changes of the servers by their sources (seconds): each starts the daemon's parts anew.
+_SETTLE_SECONDS = 5.0
 
 
 class Process:
@@ -48,6 +52,8 @@ class Process:
         self._wake = threading.Event()
         self._stop = False
         self._hang_up = False
+        self._others_found = False
+        self._settled = 0.0
         self._fatal: FatalError | None = None
 
     def run(self) -> None:
@@ -57,7 +63,7 @@ class Process:
             folder.mkdir(parents=True, exist_ok=True, mode=0o750)
         except OSError as error:
             raise FatalError(f"data_dir {folder}: cannot be made ({error.strerror})") from error
-        rules = load_configured_rules(self._config)
+        self._rules = load_configured_rules(self._config)
         lock = FolderLock(folder, self._clock)
         lock.acquire()
         handlers = {
@@ -68,7 +74,7 @@ class Process:
             try:
                 for step in store.upgrade():
                     log.info("store upgraded revision=%s", step)
-                self._serve(store, self._spool(store), rules)
+                self._serve(store, self._spool(store))
             finally:
                 store.close()
         finally:
@@ -88,28 +94,49 @@ class Process:
             return Spool(store, None, self._clock)
         return spool
 
-    def _serve(self, store: Store, spool: Spool, rules: LoadedRules) -> None:
+    def _serve(self, store: Store, spool: Spool) -> None:
+        self._sources = self._look_for_servers(self._config)
         try:
-            self._serve_until_stopped(store, spool, rules)
+            self._serve_until_stopped(store, spool)
         finally:
+            self._sources.stop()
             spool.close()
 
-    def _serve_until_stopped(self, store: Store, spool: Spool, rules: LoadedRules) -> None:
-        daemon = self._start(store, spool, self._config, rules)
+    def _look_for_servers(self, config: Config) -> Sources:
+        sources = Sources(config.sources, config.data_dir, self._clock, self._found_others)
+        sources.start()
+        return sources
+
+    def _found_others(self) -> None:
+        self._others_found = True
+        self._wake.set()
+
+    def _serve_until_stopped(self, store: Store, spool: Spool) -> None:
+        daemon = self._start(store, spool, self._config, self._rules, self._sources)
         try:
             while not self._stop and self._fatal is None:
-                self._wake.wait(5.0)
+                self._wake.wait(2.0)
                 self._wake.clear()
                 if self._hang_up and not self._stop:
                     self._hang_up = False
                     daemon = self._swap(daemon, store, spool)
+                elif self._others_found and not self._stop and self._is_settled():
+                    daemon = self._with_others(daemon, store, spool)
         finally:
             self._supervisor.stopping()
             log.info("stopping")
             daemon.stop()
             log.info("stopped; managed servers go on")
 
-    def _start(self, store: Store, spool: Spool, config: Config, rules: LoadedRules) -> Daemon:
+    def _is_settled(self) -> bool:
+        return self._clock.monotonic() - self._settled >= _SETTLE_SECONDS
+
+    def _start(self, store: Store, spool: Spool, given: Config, rules: LoadedRules, sources: Sources) -> Daemon:
+        self._others_found = False
+        self._settled = self._clock.monotonic()
+        config, left_out = with_found(given, sources.found())
+        for sentence in left_out:
+            log.warning("found server left out: %s", sentence)
         # The heads that tracks go on from must not lag behind pages that wait: their counts would come twice.
         spool.drain()
         daemon = Daemon(
@@ -127,6 +154,7 @@ class Process:
     def _swap(self, old: Daemon, store: Store, spool: Spool) -> Daemon:
         """The daemon of the new configuration, or the old one where that is wrong or does not start."""
         self._supervisor.reloading(int(self._clock.monotonic() * 1e6))
+        sources: Sources | None = None
         try:
             config = self._reload()
             rules = load_configured_rules(config)
@@ -134,19 +162,39 @@ class Process:
                 raise FatalError(f"data_dir cannot change while running ({self._config.data_dir} -> {config.data_dir})")
             if spool.state().away_seconds is not None:
                 raise StoreError(f"the store takes no pages now ({spool.state().trouble}): reload when it works again")
+            sources = self._look_for_servers(config)
         except MonitorError as error:
             log.error("configuration not reloaded, the old one stays: %s", error)
             self._supervisor.ready("configuration NOT reloaded: it has mistakes")
             return old
         old.stop()
         try:
-            new = self._start(store, spool, config, rules)
+            new = self._start(store, spool, config, rules, sources)
         except MonitorError as error:
             log.error("new configuration does not start, going back to the old one: %s", error)
-            return self._start(store, spool, self._config, load_configured_rules(self._config))
-        self._config = config
+            sources.stop()
+            return self._start(store, spool, self._config, self._rules, self._sources)
+        self._sources.stop()
+        self._config, self._rules, self._sources = config, rules, sources
         self._telemetry.keep_only({s.name for s in new.servers}, {group.name for group in new.groups})
         log.info("configuration reloaded")
+        return new
+
+    def _with_others(self, old: Daemon, store: Store, spool: Spool) -> Daemon:
+        """The daemon of the same configuration with the servers that its sources find now.
+
+        While the store takes no pages the old servers stay: heads are read anew, and those stored lag behind.
+        """
+        config, _ = with_found(self._config, self._sources.found())
+        before = {server.name: server for server in old.servers}
+        after = {server.name: server for server in servers(config)}
+        if before == after or spool.state().away_seconds is not None:
+            self._others_found = before != after
+            return old
+        log.info("sources find other servers new=%d gone=%d", len(after.keys() - before), len(before.keys() - after))
+        old.stop()
+        new = self._start(store, spool, self._config, self._rules, self._sources)
+        self._telemetry.keep_only({s.name for s in new.servers}, {group.name for group in new.groups})
         return new
 
     def _running(self, config: Config, daemon: Daemon) -> Running:

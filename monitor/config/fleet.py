@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
+from typing import Protocol
 
 from monitor.config.load import metrics_url, secret
-from monitor.config.model import Config, GroupConfig, Limits, ServerConfig
+from monitor.config.model import Auth, Config, GroupConfig, Limits, ServerConfig, Tls
 from monitor.model.life import Setting
 from monitor.model.maintenance import Window
 from monitor.model.server import ActionLimits, Group, GroupName, Mode, Server, ServerName
@@ -92,7 +93,18 @@ def tuning_sets(config: Config) -> dict[GroupName, str]:
     return {group.name: own.get(group.name, config.rules.tuning) for group in groups(config)}
 
 
-def credentials(server: ServerConfig) -> Credentials:
+class Guarded(Protocol):
+    """What has credentials: a server, or an endpoint that lists servers."""
+
+    @property
+    def auth(self) -> Auth | None:
+        """Whom we are."""
+    @property
+    def tls(self) -> Tls | None:
+        """How it shows who it is."""
+
+
+def credentials(server: Guarded) -> Credentials:
     """What the server wants to see. Raises ConfigError where a secret's file has gone."""
     auth, tls = server.auth, server.tls
     return Credentials(

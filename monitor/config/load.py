@@ -113,6 +113,7 @@ def _contradictions(file: str, config: Config) -> Iterator[Problem]:
     for what, names in (
         ("servers", [s.name for s in config.servers]),
         ("groups", [g.name for g in config.groups]),
+        ("sources", [s.name for s in config.sources]),
     ):
         for name, count in Counter(names).items():
             if count > 1:
@@ -124,7 +125,8 @@ def _contradictions(file: str, config: Config) -> Iterator[Problem]:
             yield Problem(f"servers: {twins}", f"the same metrics URL {url}", "one server a URL", file)
     used = {s.group or s.name for s in config.servers}
     for index, group in enumerate(config.groups):
-        if group.name not in used:
+        # With sources its servers may still be found.
+        if group.name not in used and not config.sources:
             known = ", ".join(sorted(used)) or "none"
             yield Problem(f"groups[{index}].name", repr(group.name), f"a group of a server (known: {known})", file)
     for index, server in enumerate(config.servers):

@@ -138,6 +138,47 @@ class MaintenanceWindow(Section):
         return self
 
 
+class FileSd(Section):
+    """Lists of servers in files, in the form of Prometheus' `file_sd`."""
+
+    files: tuple[Path, ...] = Field(
+        min_length=1, description="JSON or YAML files; the last part of a path may have a `*`. Read again when changed."
+    )
+
+
+class HttpSd(Section):
+    """A list of servers at a URL, in the form of Prometheus' `http_sd`."""
+
+    url: HttpUrl = Field(description="Where the list is asked for.")
+    auth: Auth | None = Field(None, description="Credentials of the endpoint.")
+    tls: Tls | None = Field(None, description="Certificate settings of the endpoint.")
+
+
+class Source(Section):
+    """Where servers are found beside those under `servers`."""
+
+    name: Name = Field(description="Unique name of the source.")
+    file_sd: FileSd | None = Field(None, description="Servers listed in files.")
+    http_sd: HttpSd | None = Field(None, description="Servers listed at a URL.")
+    local: bool = Field(False, description="Inference servers that listen on this host.")
+    refresh: PositiveDuration = Field(
+        60.0, description="Time between two looks; files that changed are read within seconds."
+    )
+    group: Name | None = Field(None, description="Group of servers without the label `group_label`.")
+    name_label: str = Field("acceptd_name", description="Label whose value is a server's name, else its address.")
+    group_label: str = Field("acceptd_group", description="Label whose value is a server's group.")
+    engine: Engine = Field(Engine.VLLM, description="Engine; the page has the last word.")
+    auth: Auth | None = Field(None, description="Credentials of the servers found.")
+    tls: Tls | None = Field(None, description="Certificate settings of the servers found.")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        kinds = ("file_sd", "http_sd", "local")
+        if sum(bool(getattr(self, kind)) for kind in kinds) != 1:
+            raise ValueError(f"exactly one of {', '.join(kinds)}")
+        return self
+
+
 class Limits(Section):
     """What a group allows acceptd to do, and how long each step of a change may take."""
 
@@ -319,6 +360,7 @@ class Config(Section):
     mode: Mode = Field(Mode.RECOMMEND, description="How far acceptd may go, where a group says nothing else.")
     simulated: bool = Field(False, description="Marks everything as SIMULATED; set by `acceptd demo`.")
     servers: tuple[ServerConfig, ...] = Field((), description="Servers to watch.")
+    sources: tuple[Source, ...] = Field((), description="Where more servers are found.")
     groups: tuple[GroupConfig, ...] = Field((), description="Groups with settings of their own.")
     rollouts: Rollouts = Field(default_factory=lambda: Rollouts.model_validate({}), description="Changes at once.")
     scrape: Scrape = Field(default_factory=lambda: Scrape.model_validate({}), description="How pages are fetched.")

@@ -69,7 +69,9 @@ def load_configured_rules(config: Config) -> LoadedRules:
     try:
         slos = load_objectives(slo_paths(config))
         names = [(group_name(one), one.name) for one in config.servers]
-        found += check_scopes(slos, sorted({group for group, _ in names}), [server for _, server in names])
+        # With sources, groups and servers that are named may still be found.
+        if not config.sources:
+            found += check_scopes(slos, sorted({group for group, _ in names}), [server for _, server in names])
     except ConfigError as error:
         found += error.problems
     if found:

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from monitor.model.life import Setting
-from monitor.model.server import GroupName, ServerName
+from monitor.model.server import Engine, GroupName, Mode, ServerName
 
 #: A move of load or acceptance length by this share lifts a rejection before its time.
 MOVED = 0.15
@@ -116,6 +116,24 @@ class Checks:
     end: datetime
     answered: int
     missed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A server that a daemon watches, or has watched: what it measured stays when the server goes."""
+
+    server: ServerName
+    group: GroupName
+    #: The host of the daemon that watches it.
+    host: str
+    url: str
+    mode: Mode
+    engine: Engine
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: Since when it is watched there without a break.
+    since: datetime
+    #: When it left the configuration or its source; None while it is watched.
+    retired_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

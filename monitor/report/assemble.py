@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from monitor.model.record import Watched
 from monitor.model.server import Group, ServerName
 from monitor.report.build import Inputs, build
 from monitor.report.content import WeeklyReport
@@ -49,6 +51,7 @@ def assemble(
 ) -> WeeklyReport:
     """The report on the days before `end`, from what is stored; objectives are counted over those days."""
     start = end - timedelta(days=days)
+    groups = with_known(groups, unit.servers.all(start))
     pairs: dict[ServerName, list[Pair]] = {}
     for group in groups:
         for name in group.servers:
@@ -67,6 +70,18 @@ def assemble(
             slos=_slos(unit, policies, groups, pairs, start, end), target_acceptance=target, simulated=simulated,
         )
     )
+
+
+def with_known(groups: Sequence[Group], watched: Iterable[Watched]) -> tuple[Group, ...]:
+    """`groups` with servers that have left meanwhile, or that others watch: what they did counts too."""
+    members = {group.name: dict.fromkeys(group.servers) for group in groups}
+    known = {name for group in groups for name in group.servers}
+    found = {group.name: group for group in groups}
+    for one in watched:
+        if one.server not in known:
+            members.setdefault(one.group, {})[one.server] = None
+            found.setdefault(one.group, Group(name=one.group, servers=(), mode=one.mode))
+    return tuple(replace(group, servers=tuple(members[name])) for name, group in found.items())
 
 
 def _slos(

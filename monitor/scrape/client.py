@@ -53,7 +53,10 @@ class Answer:
 class ServerClient:
     """HTTP to one server. Safe to use from one thread at a time; a second caller waits."""
 
-    def __init__(self, watchdog: Watchdog, credentials: Credentials | None = None, *, size_limit: int) -> None:
+    def __init__(
+        self, watchdog: Watchdog, credentials: Credentials | None = None, *, size_limit: int,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._watchdog = watchdog
         self._size_limit = size_limit
         self._lock = threading.Lock()
@@ -68,6 +71,7 @@ class ServerClient:
         self._cert = (known.cert_file, known.key_file) if known.cert_file and known.key_file else known.cert_file
         # Not asked for compression: a page is small beside a GPU's network, and packing it costs the server more.
         self._headers: dict[str, str | bytes] = {"User-Agent": "acceptd", "Accept-Encoding": "identity"}
+        self._headers.update(headers or {})
         self._auth: Any = None
         if known.bearer_token:
             self._headers["Authorization"] = f"Bearer {known.bearer_token.strip()}".encode()
@@ -88,6 +92,10 @@ class ServerClient:
         """The whole answer to POST `url` with a JSON body; errors as `get`."""
         return self._exchange(url, deadline_seconds, lambda where: self._prepare("POST", where, json=body))
 
+    def post_form(self, url: str, form: Mapping[str, str], *, deadline_seconds: float) -> Answer:
+        """The whole answer to POST `url` with a form: a query too long for a URL; errors as `get`."""
+        return self._exchange(url, deadline_seconds, lambda where: self._prepare("POST", where, form=form))
+
     def close(self) -> None:
         """Close the pooled connections."""
         self._adapter.close()
@@ -101,9 +109,11 @@ class ServerClient:
             known = self._prepared[url, accept] = self._prepare("GET", url, accept=accept)
         return known
 
-    def _prepare(self, method: str, url: str, *, accept: str = "*/*", json: object = None) -> requests.PreparedRequest:
+    def _prepare(
+        self, method: str, url: str, *, accept: str = "*/*", json: object = None, form: Mapping[str, str] | None = None
+    ) -> requests.PreparedRequest:
         headers = {**self._headers, "Accept": accept}
-        return requests.Request(method, url, headers=headers, auth=self._auth, json=json).prepare()
+        return requests.Request(method, url, headers=headers, auth=self._auth, json=json, data=form).prepare()
 
     def _exchange(self, url: str, seconds: float, request: Callable[[str], requests.PreparedRequest]) -> Answer:
         with self._lock, self._watchdog.limit(seconds) as exchange:

@@ -32,6 +32,7 @@ from monitor.store.contract.history import (
     Intervals,
     Lives,
     Readings,
+    WatchedServers,
 )
 from monitor.store.contract.telling import (
     Alerts,
@@ -79,6 +80,7 @@ __all__ = [
     "TableSize",
     "Timers",
     "Unit",
+    "WatchedServers",
 ]
 
 Result = TypeVar("Result")
@@ -99,6 +101,9 @@ class Unit(Protocol):
     @property
     def checks(self) -> ChecksRows:
         """Checks, answered or not."""
+    @property
+    def servers(self) -> WatchedServers:
+        """Servers watched."""
     @property
     def readings(self) -> Readings:
         """Newest readings."""

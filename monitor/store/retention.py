@@ -29,6 +29,7 @@ from monitor.store.tables.history import (
     ReadingRow,
     RollupProgressRow,
     RollupRow,
+    WatchedRow,
 )
 from monitor.store.tables.telling import AlertRow, AuditRow, DeliveryRow, EvidenceRow, NoticeRow
 
@@ -81,6 +82,7 @@ def _old(now: datetime, raw: datetime, keep: Retention) -> Iterator[Old]:
     measured = exists().where(IntervalRow.server == LifeRow.server, IntervalRow.life == LifeRow.id)
     added_up = exists().where(RollupRow.server == LifeRow.server, RollupRow.life == LifeRow.id)
     yield LifeRow, and_(LifeRow.ended < history, not_(measured), not_(added_up))
+    yield WatchedRow, WatchedRow.retired_at < history
     yield ReadingRow, ReadingRow.scraped_at < raw
     yield ChecksRow, ChecksRow.end < now - timedelta(days=keep.five_minutes_days)
     yield DecisionRow, _old_decisions(now - timedelta(days=keep.keep_decisions_days), history)

@@ -18,7 +18,7 @@ from monitor.store.repositories.acting import (
 )
 from monitor.store.repositories.asking import SqlCommands, SqlPauses, SqlSilences, SqlTimers
 from monitor.store.repositories.checks import SqlChecks
-from monitor.store.repositories.history import SqlHeads, SqlLives, SqlReadings
+from monitor.store.repositories.history import SqlHeads, SqlLives, SqlReadings, SqlWatched
 from monitor.store.repositories.intervals import SqlIntervals
 from monitor.store.repositories.leases import SqlLeases
 from monitor.store.repositories.outbox import SqlOutbox
@@ -52,6 +52,11 @@ class SqlUnit:
     def checks(self) -> SqlChecks:
         """Checks, answered or not."""
         return SqlChecks(self.connection)
+
+    @cached_property
+    def servers(self) -> SqlWatched:
+        """Servers watched."""
+        return SqlWatched(self.connection)
 
     @cached_property
     def readings(self) -> SqlReadings:

@@ -31,6 +31,7 @@ from monitor.model.record import (
     ReportRecord,
     Restart,
     RuleTimer,
+    Watched,
 )
 from monitor.model.rollout import Change, ChangeId, Lease, Rollout, RolloutId, RolloutState
 from monitor.model.server import GroupName, ServerName
@@ -118,6 +119,7 @@ class Tables:
         self.silences: Table[Silence] = Table("silences", lambda it: it.id)
         self.notices: Table[Notice] = Table("notices", lambda it: it.id)
         self.deliveries: Table[Delivery] = Table("deliveries", lambda it: (it.notice, it.receiver))
+        self.servers: Table[Watched] = Table("servers", lambda it: it.server)
         self.pauses: Table[Pause] = Table("pauses", lambda it: it.scope)
         self.commands: Table[Command] = Table("commands", lambda it: it.id)
         self.rejections: Table[Rejection] = Log("rejections")
@@ -509,6 +511,20 @@ class Outbox:
         ]
 
 
+class WatchedServers:
+    def __init__(self, tables: Tables) -> None:
+        self._rows = tables.servers
+
+    def put(self, servers: Iterable[Watched]) -> None:
+        for server in servers:
+            self._rows.put(server)
+
+    def all(self, retired_since: datetime) -> list[Watched]:
+        return self._rows.where(
+            lambda it: it.retired_at is None or it.retired_at >= retired_since, lambda it: it.server
+        )
+
+
 class Pauses:
     def __init__(self, tables: Tables) -> None:
         self._rows = tables.pauses
@@ -656,6 +672,7 @@ class MemoryUnit:
         self.heads = Heads(tables)
         self.intervals = Intervals(tables)
         self.checks = ChecksRows(tables)
+        self.servers = WatchedServers(tables)
         self.readings = Readings(tables)
         self.decisions = Decisions(tables)
         self.rollouts = Rollouts(tables)
@@ -771,6 +788,7 @@ def _kept(tables: Tables, now: datetime, keep: Retention) -> Iterator[tuple[Tabl
     measured = {it.life for it in tables.intervals.rows.values() if it.end >= raw}
     measured |= {it.life for it in tables.pruned.rows.values() if it.end >= ago(days=keep.hours_days)}
     yield tables.lives, lambda it: it.id in measured or not_before(it.ended, history)
+    yield tables.servers, lambda it: not_before(it.retired_at, history)
     yield tables.readings, lambda it: it.reading.scraped_at >= raw
     yield tables.checks, lambda it: it.end >= ago(days=keep.five_minutes_days)
     newest = {it.group: it.made_at for it in tables.decisions.where(lambda it: True, _by_made_at)}

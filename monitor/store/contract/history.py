@@ -8,7 +8,7 @@ from typing import Protocol
 
 from monitor.model.interval import Interval
 from monitor.model.life import Head, LastReading, Life, LifeId
-from monitor.model.record import Checks
+from monitor.model.record import Checks, Watched
 from monitor.model.server import ServerName
 from monitor.store.contract.values import LifeTotals
 
@@ -100,6 +100,16 @@ class ChecksRows(Protocol):
 
     def between(self, servers: Sequence[ServerName] | None, since: datetime, until: datetime) -> list[Checks]:
         """Buckets whose end lies in (since, until], by end and server; of all servers where that is None."""
+
+
+class WatchedServers(Protocol):
+    """Servers that are watched or were."""
+
+    def put(self, servers: Iterable[Watched]) -> None:
+        """Store each in place of what was known of it."""
+
+    def all(self, retired_since: datetime) -> list[Watched]:
+        """Those that are watched, and those that were until then or later, by name."""
 
 
 class Readings(Protocol):

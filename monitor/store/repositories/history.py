@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,9 +11,10 @@ from sqlalchemy import Connection, Select, or_, select
 
 from monitor.model.life import Head, LastReading, Life, LifeId
 from monitor.model.reading import Reading
+from monitor.model.record import Watched
 from monitor.model.server import ServerName
 from monitor.store.records import Records
-from monitor.store.tables.history import HeadRow, LifeRow, ReadingRow
+from monitor.store.tables.history import HeadRow, LifeRow, ReadingRow, WatchedRow
 
 #: A life's ends are asked with so much slack, since they may come from the clock of another machine.
 _SLACK = timedelta(days=1)
@@ -79,6 +80,22 @@ class SqlHeads:
         """Heads of the server's open lives."""
         lives = select(LifeRow.id).where(LifeRow.server == server, LifeRow.ended.is_(None))
         return {head.life: head for head in self._rows.many(HeadRow.life.in_(lives), order=(HeadRow.life,))}
+
+
+class SqlWatched:
+    """Servers that are watched or were."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._rows = Records(connection, Watched, WatchedRow)
+
+    def put(self, servers: Iterable[Watched]) -> None:
+        """Store each in place of what was known of it."""
+        self._rows.put(servers)
+
+    def all(self, retired_since: datetime) -> list[Watched]:
+        """Those that are watched, and those that were until then or later."""
+        kept = or_(WatchedRow.retired_at.is_(None), WatchedRow.retired_at >= retired_since)
+        return self._rows.many(kept, order=(WatchedRow.server,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from monitor.model.counts import Counts
 from monitor.model.life import LifeId, Setting, SettingSource, StartEvidence
 from monitor.model.reading import Reading
-from monitor.model.server import ServerName
+from monitor.model.server import GroupName, ServerName
 from monitor.store.columns import Nested, Number
 from monitor.store.tables.base import Base, Record
 
@@ -168,6 +168,18 @@ class HistogramEdgesRow(Base):
 
     number: Mapped[int] = mapped_column(Number, primary_key=True)
     edges: Mapped[str] = mapped_column(unique=True)
+
+
+class WatchedRow(Record):
+    """A server that is watched or was."""
+
+    __tablename__ = "servers"
+
+    server: Mapped[ServerName] = mapped_column(primary_key=True)
+    group: Mapped[GroupName] = mapped_column("group_name")
+    host: Mapped[str]
+    since: Mapped[datetime] = mapped_column("since_at")
+    retired_at: Mapped[datetime | None]
 
 
 class ReadingRow(Record):

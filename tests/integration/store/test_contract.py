@@ -51,6 +51,7 @@ from tests.integration.store.values import (
     reading,
     rollout,
     silence,
+    watched,
 )
 
 HOUR = timedelta(hours=1)
@@ -652,6 +653,21 @@ class TestOutbox:
         with pytest.raises(StoreError, match="console"), store.write() as unit:
             ((_, delivery),) = unit.outbox.due(T0, 1)
             unit.outbox.update(replace(delivery, receiver="console"))
+
+
+class TestServers:
+    def test_those_that_have_gone_are_kept_and_shown_to_who_asks_far_enough_back(self, store: Store) -> None:
+        here = watched("a", labels={"zone": "é"})
+        gone = watched("b", since=at(-100), retired_at=at(50))
+        with store.write() as unit:
+            unit.servers.put([gone, here])
+        with store.read() as unit:
+            assert unit.servers.all(at(50)) == [here, gone]
+            assert unit.servers.all(at(51)) == [here]
+        with store.write() as unit:
+            unit.servers.put([replace(gone, retired_at=None, since=at(60))])
+        with store.read() as unit:
+            assert [one.server for one in unit.servers.all(at(99))] == [A, B]
 
 
 class TestPauses:

@@ -20,6 +20,7 @@ from monitor.model.interval import GaugeSpan, Interval
 from monitor.model.life import Head, LastReading, Life, LifeId, Setting, SettingSource, StartEvidence
 from monitor.model.notice import Notice, NoticeId, NoticeKind
 from monitor.model.reading import EngineReading, Flag, Reading, State, Verdict
+from monitor.model.record import Watched
 from monitor.model.rollout import (
     Change,
     ChangeId,
@@ -30,7 +31,7 @@ from monitor.model.rollout import (
     RolloutId,
     RolloutState,
 )
-from monitor.model.server import GroupName, ServerName
+from monitor.model.server import Engine, GroupName, Mode, ServerName
 
 T0 = datetime(2026, 3, 1, 12, 0, 0, 123457, tzinfo=UTC)
 A, B = ServerName("a"), ServerName("b")
@@ -247,6 +248,15 @@ def silence(name: str, starts: float = 0, ends: float = 3600) -> Silence:
     return Silence(
         id=SilenceId(name), matchers=matchers, author="anna", reason="work", starts_at=at(starts), ends_at=at(ends)
     )
+
+
+def watched(name: str, **fields: object) -> Watched:
+    """A server that is watched."""
+    values: dict[str, object] = {
+        "server": ServerName(name), "group": EAST, "host": "h1", "url": f"http://{name}:8000", "mode": Mode.AUTO,
+        "engine": Engine.SGLANG, "since": T0,
+    }  # fmt: skip
+    return Watched(**{**values, **fields})  # type: ignore[arg-type]
 
 
 def notice(name: str, key: str = "", thread: str = "t1", created: float = 0, **fields: object) -> Notice:

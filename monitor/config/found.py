@@ -1,0 +1,59 @@
+"""The configuration with the servers that sources found: each becomes a server as if it stood in the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pydantic import ValidationError
+
+from monitor.config.load import metrics_url
+from monitor.config.model import Config, ServerConfig, Source
+from monitor.targets.service_discovery import Found
+
+#: What a name may not have (see `scalars.Name`): an address becomes a name with dashes.
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 63
+
+
+def with_found(config: Config, found: Mapping[str, Sequence[Found]]) -> tuple[Config, list[str]]:
+    """`config` with the servers of each source, and a sentence for each that was left out.
+
+    A server that stands in the file, or in an earlier source, is not taken twice: by its metrics URL or by its name.
+    """
+    urls = {metrics_url(server): f"server {server.name}" for server in config.servers}
+    names = {server.name: f"server {server.name}" for server in config.servers}
+    servers, left_out = list(config.servers), []
+    for source in config.sources:
+        for one in found.get(source.name, ()):
+            where = f"source {source.name}: {one.address}"
+            try:
+                server = _server(source, one)
+            except ValidationError as error:
+                problem = error.errors()[0]
+                left_out.append(f"{where}: {problem['loc'][0]} is {problem.get('input')!r}, expected {problem['msg']}")
+                continue
+            known = urls.get(metrics_url(server)) or names.get(server.name)
+            if known is not None:
+                left_out.append(f"{where}: is {known} already")
+                continue
+            urls[metrics_url(server)] = names[server.name] = f"server {server.name} of source {source.name}"
+            servers.append(server)
+    return config.model_copy(update={"servers": tuple(servers)}), left_out
+
+
+def _server(source: Source, one: Found) -> ServerConfig:
+    labels = one.shown_labels
+    name, group = labels.pop(source.name_label, None), labels.pop(source.group_label, None)
+    return ServerConfig.model_validate(
+        {
+            "name": name or _NOT_IN_NAMES.sub("-", one.address).strip("-._")[:_LONGEST_NAME],
+            "url": one.base_url,
+            "metrics_url": one.metrics_url,
+            "group": group or source.group,
+            "engine": source.engine,
+            "labels": labels,
+            "auth": source.auth,
+            "tls": source.tls,
+        }
+    )

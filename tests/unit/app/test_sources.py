@@ -1,0 +1,92 @@
+"""Sources between looks: changes are told once; what was found last stays while a source is away."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from monitor.app.sources import Sources
+from monitor.clock import SystemClock
+from monitor.config.model import Config
+from monitor.launch import parse_command
+from monitor.model.server import Engine
+from monitor.targets.local import LocalServer
+
+CLOCK = SystemClock()
+
+
+class Bench:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "fleet.json"
+        self.changed = threading.Event()
+        self.sources: Sources | None = None
+
+    def start(self) -> Sources:
+        given = {"name": "files", "file_sd": {"files": [str(self.file)]}, "refresh": "1h"}
+        config = Config.model_validate({"sources": [given]})
+        self.sources = Sources(config.sources, self.folder, CLOCK, self.changed.set, glance_seconds=0.01)
+        self.sources.start()
+        return self.sources
+
+    def write(self, text: str) -> None:
+        part = self.folder / "part"
+        part.write_text(text)
+        part.replace(self.file)
+
+    def targets(self, *names: str) -> None:
+        self.write(json.dumps([{"targets": list(names)}]))
+
+    def found(self) -> list[str]:
+        assert self.sources is not None
+        return [one.address for one in self.sources.found()["files"]]
+
+
+def until(look: Callable[[], object]) -> None:
+    deadline = CLOCK.monotonic() + 30
+    while not look():
+        assert CLOCK.monotonic() < deadline
+        CLOCK.sleep(0.01)
+
+
+def test_a_changed_file_is_read_at_once_and_told_a_broken_one_changes_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.targets("a:1", "b:1")
+    sources = bench.start()
+    assert bench.found() == ["a:1", "b:1"]
+    bench.targets("a:1")
+    assert bench.changed.wait(30)
+    assert bench.found() == ["a:1"]
+    bench.changed.clear()
+    bench.write('[{"targets": [')
+    until(sources.troubles)
+    assert "is not JSON" in sources.troubles()["files"]
+    assert bench.found() == ["a:1"] and not bench.changed.is_set()
+    bench.targets("c:1")
+    assert bench.changed.wait(30)
+    assert (bench.found(), sources.troubles()) == (["c:1"], {})
+    sources.stop()
+
+
+def test_what_was_found_last_outlives_us_while_the_source_is_away(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.targets("a:1")
+    bench.start().stop()
+    bench.file.unlink()
+    bench.start().stop()
+    assert bench.found() == ["a:1"]
+    (tmp_path / "sources.json").write_text("no JSON")
+    bench.start().stop()
+    assert bench.found() == []
+
+
+def test_servers_of_this_host_are_found_by_their_processes(tmp_path: Path) -> None:
+    command = parse_command(Engine.VLLM, ["vllm", "serve", "m", "--port", "8123"])
+    server = LocalServer(Engine.VLLM, 1, 8123, ("vllm", "serve", "m"), command)
+    config = Config.model_validate({"sources": [{"name": "host", "local": True}]})
+    sources = Sources(config.sources, tmp_path, CLOCK, lambda: None, local=lambda: [server])
+    sources.start()
+    sources.stop()
+    assert [one.address for one in sources.found()["host"]] == ["127.0.0.1:8123"]

@@ -1,0 +1,70 @@
+"""Servers that sources found, as if they stood in the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from monitor.config.found import with_found
+from monitor.config.model import Config
+from monitor.targets.service_discovery import Found
+
+SOURCE = {"name": "fleet", "file_sd": {"files": ["/x/*.json"]}}
+
+
+def config(**source: Any) -> Config:
+    return Config.model_validate(
+        {
+            "servers": [{"name": "own", "url": "http://10.0.0.9:8000"}],
+            "sources": [{**SOURCE, **source}, {"name": "host", "local": True}],
+        }
+    )
+
+
+def test_each_becomes_a_server_with_name_group_labels_and_credentials() -> None:
+    given = config(group="rest", auth={"bearer_token": "s3cret"})
+    found = {
+        "fleet": [
+            Found("10.0.0.1:8000", {"acceptd_group": "chat", "zone": "b", "__scheme__": "https"}),
+            Found("[fd00::7]:8000", {"acceptd_name": "gpu-7"}),
+        ],
+        "host": [Found("127.0.0.1:8001")],
+    }
+    made, left_out = with_found(given, found)
+    assert left_out == []
+    own, first, second, third = made.servers
+    assert own.name == "own"
+    assert (first.name, first.group, first.url) == ("10.0.0.1-8000", "chat", "https://10.0.0.1:8000")
+    assert (first.labels, first.metrics_url) == ({"zone": "b"}, "https://10.0.0.1:8000/metrics")
+    assert first.auth is not None and first.auth.bearer_token is not None
+    assert (second.name, second.group, second.labels) == ("gpu-7", "rest", {})
+    assert (third.name, third.group, third.auth) == ("127.0.0.1-8001", None, None)
+    assert given.servers == (own,)
+
+
+def test_what_is_known_already_or_cannot_be_a_server_is_left_out_with_a_reason() -> None:
+    found = {
+        "fleet": [
+            Found("10.0.0.9:8000"),
+            Found("10.0.0.8:8000", {"acceptd_name": "own"}),
+            Found("10.0.0.7:8000", {"acceptd_name": "a b"}),
+            Found("10.0.0.6:8000"),
+        ],
+        "host": [Found("10.0.0.6:8000"), Found("10.0.0.5:99999")],
+        "nobody": [Found("10.0.0.4:8000")],
+    }
+    made, left_out = with_found(config(), found)
+    assert [server.name for server in made.servers] == ["own", "10.0.0.6-8000"]
+    assert left_out[0] == "source fleet: 10.0.0.9:8000: is server own already"
+    assert left_out[1] == "source fleet: 10.0.0.8:8000: is server own already"
+    assert left_out[2].startswith("source fleet: 10.0.0.7:8000: name is 'a b', expected")
+    assert left_out[3] == "source host: 10.0.0.6:8000: is server 10.0.0.6-8000 of source fleet already"
+    assert left_out[4].startswith("source host: 10.0.0.5:99999: url is")
+
+
+@pytest.mark.parametrize("kinds", [{}, {"local": True, "http_sd": {"url": "http://x"}}])
+def test_a_source_is_of_one_kind(kinds: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="exactly one of file_sd, http_sd, local"):
+        Config.model_validate({"sources": [{"name": "x", **kinds}]})
