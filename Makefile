@@ -37,7 +37,7 @@ unit: $(STAMP)
 
 # Most of this waits for daemons and servers, so three at a time; a file's tests stay together and share its services.
 integration: $(STAMP) services
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile tests/integration tests/acceptance tests/rigs/test_rigs.py
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile tests/integration tests/acceptance tests/faults tests/rigs/test_rigs.py
 
 # PostgreSQL and the like; says loudly what it cannot install.
 services:

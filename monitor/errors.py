@@ -7,7 +7,8 @@
     │   ├── Unreachable          no connection, or it broke
     │   ├── ScrapeTimeout        no whole answer before the deadline
     │   ├── BadStatus            an answer, but not 200
-    │   └── TooLarge             more bytes than allowed
+    │   ├── TooLarge             more bytes than allowed
+    │   └── NotAsked             the daemon itself lacks what it needs to ask: says nothing about the server
     ├── LaunchError              an engine version cannot do what was asked
     ├── StoreError               the database refused or is away
     ├── ActionError              a step on a server failed (says whether trying again can help)
@@ -78,6 +79,12 @@ class TooLarge(ScrapeError):
     """The page has more bytes than the configured limit."""
 
     reason = "too_large"
+
+
+class NotAsked(ScrapeError):
+    """This process is out of files or memory, so that nobody was asked: no fault of the server's."""
+
+    reason = "not_asked"
 
 
 class BadStatus(ScrapeError):

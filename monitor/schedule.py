@@ -65,8 +65,9 @@ class Ticker:
     def start(self) -> None:
         """Start; the first run is at once."""
         self._stopping = False
-        self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+        thread.start()
+        self._thread = thread
 
     def wake(self) -> None:
         """Run now rather than at the next turn."""

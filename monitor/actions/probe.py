@@ -68,8 +68,9 @@ class LiveProbe:
     def generate(self) -> Probed | None:
         """The answer to a token asked for now or earlier; each answer is given once."""
         if self._asking is None:
-            self._asking = threading.Thread(target=self._ask, name="acceptd-generate", daemon=True)
-            self._asking.start()
+            asking = threading.Thread(target=self._ask, name="acceptd-generate", daemon=True)
+            asking.start()
+            self._asking = asking
         # A server that answers at once is answered for at once.
         self._asking.join(timeout=0.5)
         if self._asking.is_alive():

@@ -209,8 +209,9 @@ class Daemon:
         now = self._clock.now()
         note_watched(self._store, self.servers, self.groups, host_name(self._config), now)
         tracks, last_ok = self._remember(now)
-        self._reading_back = threading.Thread(target=self._slos.read_back, args=(now,), name="slo-history", daemon=True)
-        self._reading_back.start()
+        reader = threading.Thread(target=self._slos.read_back, args=(now,), name="slo-history", daemon=True)
+        reader.start()
+        self._reading_back = reader
         self._watchdog.start()
         wanted = {name for name, one in self._configs.items() if one.driver is not None and one.driver.start_now}
         for name in start_servers(self._store, self._fleet, wanted, self._group_of, now):

@@ -12,6 +12,7 @@ from types import FrameType
 
 from monitor import __version__
 from monitor.app.daemon import Daemon
+from monitor.app.limits import raise_file_limit
 from monitor.app.sources import Sources
 from monitor.app.supervisor import Supervisor
 from monitor.clock import Clock
@@ -32,6 +33,9 @@ LOCAL_DB = "local.db"
 SPOOL = "spool.ring"
 #: Least time between two changes of the servers by their sources (seconds): each starts the daemon's parts anew.
 _SETTLE_SECONDS = 5.0
+
+#: Beginnings of the names of threads without which the daemon would only seem to run.
+_VITAL = ("scrape", "http-watchdog", "evaluate", "act", "web")
 
 
 class Process:
@@ -55,6 +59,8 @@ class Process:
         self._others_found = False
         self._settled = 0.0
         self._fatal: FatalError | None = None
+        #: What the command line is to know of us and could not be written yet.
+        self._unwritten: Running | None = None
 
     def run(self) -> None:
         """Run until SIGTERM, SIGINT or a fatal error. Raises FatalError, StoreError or ConfigError."""
@@ -69,6 +75,7 @@ class Process:
         handlers = {
             number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         }
+        hook, threading.excepthook = threading.excepthook, self._thread_died
         try:
             store = open_store(f"sqlite:///{folder / LOCAL_DB}")
             try:
@@ -80,6 +87,7 @@ class Process:
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+            threading.excepthook = hook
             lock.release()
         if self._fatal is not None:
             raise self._fatal
@@ -117,6 +125,7 @@ class Process:
             while not self._stop and self._fatal is None:
                 self._wake.wait(2.0)
                 self._wake.clear()
+                self._leave_running(self._unwritten)
                 if self._hang_up and not self._stop:
                     self._hang_up = False
                     daemon = self._swap(daemon, store, spool)
@@ -143,8 +152,16 @@ class Process:
             config, rules, store, spool, self._telemetry, self._clock, self._supervisor, fatal=self._died,
             boot_id=boot_id(),
         )
-        daemon.start()
-        write_running(config.data_dir, self._running(config, daemon))
+        raise_file_limit(len(daemon.servers))
+        try:
+            daemon.start()
+        except RuntimeError as error:
+            if "start new thread" not in str(error):
+                raise
+            raise FatalError(
+                f"the daemon does not start: {error}; raise its limits of tasks and memory (TasksMax, MemoryMax)"
+            ) from error
+        self._leave_running(self._running(config, daemon))
         self._supervisor.ready(f"{len(daemon.servers)} servers")
         log.info("started version=%s servers=%d groups=%d data_dir=%s", __version__, len(daemon.servers),
                  len(daemon.groups), config.data_dir)
@@ -208,6 +225,30 @@ class Process:
             report_target=config.report.target_acceptance,
             config_file=str(self._config_file) if self._config_file else None,
         )
+
+    def _leave_running(self, running: Running | None) -> None:
+        """Leave it for the command line; a full disk is no reason not to watch, so it is tried again later."""
+        if running is None:
+            return
+        try:
+            write_running(self._config.data_dir, running)
+        except OSError as error:
+            if self._unwritten is None:
+                log.error("the command line does not see this daemon: running.json in %s cannot be written (%s)",
+                          self._config.data_dir, error.strerror)
+            self._unwritten = running
+        else:
+            self._unwritten = None
+
+    def _thread_died(self, death: threading.ExceptHookArgs) -> None:
+        """A thread ended by an error that nobody expected: with a vital one missing it is better to start again."""
+        name = death.thread.name if death.thread is not None else "?"
+        cause = death.exc_value
+        log.error("thread died thread=%s", name, exc_info=cause)
+        self._telemetry.unexpected_error("thread")
+        if name.startswith(_VITAL):
+            why = f"{type(cause).__name__}: {cause}"
+            self._died(FatalError(f"thread {name} died ({why}): the daemon ends, to be started anew"))
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:

@@ -17,7 +17,7 @@ from monitor.clock import Clock
 from monitor.cycle.history import History
 from monitor.cycle.settings import KnownSetting, SettingFinder
 from monitor.dialects import ServerReader
-from monitor.errors import ScrapeError, StoreError
+from monitor.errors import NotAsked, ScrapeError, StoreError
 from monitor.intervals.server import advance
 from monitor.intervals.track import Context, EventKind, Step, Track
 from monitor.model.counts import Counts
@@ -126,8 +126,14 @@ class Collector:
         """Fetch one page of `name` and store what it says; a page that cannot be had is stored as its verdict."""
         began = self._clock.monotonic()
         state, server = self._states[name], self._servers[name]
-        reading = self._fetch(state, server)
         state.tried = True
+        try:
+            reading = self._fetch(state, server)
+        except NotAsked as error:
+            # Our own lack says nothing about the server: it must not look down, nor its objective missed.
+            self._complain(name, state, "not_asked", str(error))
+            self._counters.scraped(name, "not_asked", self._clock.monotonic() - began)
+            return
         step, known = self._advance(state, server, reading)
         refined = replace(reading, verdict=step.verdict, reason=step.reason, state=step.state, flags=step.flags)
         readable = bool(refined.engines)
@@ -168,6 +174,8 @@ class Collector:
             answer = self._clients[server.name].get(
                 server.metrics_url, deadline_seconds=self._timeout, accept=ACCEPT_PAGE
             )
+        except NotAsked:
+            raise
         except ScrapeError as error:
             return Reading(
                 server=server.name, scraped_at=self._clock.now(), monotonic=self._clock.monotonic(), dialect="none",
@@ -203,9 +211,11 @@ class Collector:
         for event in step.events:
             level = logging.WARNING if event.kind is EventKind.NOTED else logging.INFO
             log.log(level, "life event=%s server=%s life=%s: %s", event.kind.value, name, event.life, event.text)
-        complaint = "" if reading.engines else reading.reason
+        self._complain(name, state, reading.verdict.value, "" if reading.engines else reading.reason)
+
+    def _complain(self, name: ServerName, state: _State, verdict: str, complaint: str) -> None:
         if complaint and not state.complaint:
-            log.warning("page cannot be used server=%s verdict=%s: %s", name, reading.verdict.value, complaint)
+            log.warning("page cannot be used server=%s verdict=%s: %s", name, verdict, complaint)
         elif state.complaint and not complaint:
             log.info("page can be read again server=%s", name)
         state.complaint = complaint

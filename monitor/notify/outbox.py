@@ -72,8 +72,9 @@ class OutboxWorker:
     def start(self) -> None:
         """Start delivering."""
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name=f"outbox-{self._receiver.name}", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name=f"outbox-{self._receiver.name}", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def stop(self) -> None:
         """Deliver what is due now, then end; bounded by the receiver's own time limit."""

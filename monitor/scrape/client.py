@@ -5,8 +5,9 @@ The one table that maps errors of `requests` to ours lives here.
 
 from __future__ import annotations
 
+import errno
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -14,11 +15,18 @@ from urllib.parse import urljoin, urlsplit
 import requests
 import urllib3
 
-from monitor.errors import ScrapeError, ScrapeTimeout, TooLarge, Unreachable
+from monitor.errors import NotAsked, ScrapeError, ScrapeTimeout, TooLarge, Unreachable
 from monitor.launch.redact import redact_text
 from monitor.scrape.watchdog import Exchange, Watchdog, WatchedAdapter
 
 _CHUNK = 65536
+#: What the kernel says when this process, not the server, is at its end, and what to do.
+_OWN_LIMITS = {
+    errno.EMFILE: "this process has too many files open: raise LimitNOFILE",
+    errno.ENFILE: "this host has too many files open: raise fs.file-max",
+    errno.ENOMEM: "this host is out of memory",
+    errno.ENOBUFS: "this host is out of memory for connections",
+}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 #: Requests kept ready; a server is asked for less than ten different pages.
 _MAX_PREPARED = 32
@@ -83,8 +91,8 @@ class ServerClient:
     def get(self, url: str, *, deadline_seconds: float, accept: str = "*/*") -> Answer:
         """The whole answer to GET `url`, whatever its status.
 
-        One redirect is followed, to the same scheme, host and port only. Raises Unreachable, ScrapeTimeout, TooLarge
-        or ScrapeError; each names the URL (without a password or token in it) and what happened.
+        One redirect is followed, to the same scheme, host and port only. Raises Unreachable, ScrapeTimeout, TooLarge,
+        NotAsked or ScrapeError; each names the URL (without a password or token in it) and what happened.
         """
         return self._exchange(url, deadline_seconds, lambda where: self._get(where, accept))
 
@@ -202,6 +210,10 @@ def _late(url: str, seconds: float) -> str:
 
 def _ours(url: str, seconds: float, exchange: Exchange, error: Exception) -> ScrapeError:
     """The one table from errors of requests and urllib3 to ours; `url` is shown as it is."""
+    codes = [one.errno for one in _chain(error) if isinstance(one, OSError)]
+    own = next((_OWN_LIMITS[code] for code in codes if code in _OWN_LIMITS), None)
+    if own is not None:
+        return NotAsked(f"{url}: not asked, {own}")
     if exchange.expired or isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
         return ScrapeTimeout(_late(url, seconds))
     if isinstance(error, requests.exceptions.InvalidHeader):
@@ -219,18 +231,24 @@ def _ours(url: str, seconds: float, exchange: Exchange, error: Exception) -> Scr
 
 def _cause(error: BaseException) -> str:
     """The innermost reason in words, without the object addresses that urllib3 puts in its texts."""
-    inner: BaseException | None = error
-    while inner is not None:
+    inner = error
+    for inner in _chain(error):
         if isinstance(inner, ConnectionRefusedError):
             return "connection refused"
         if isinstance(inner, ConnectionResetError | BrokenPipeError):
             return "connection reset"
+    text = getattr(inner, "strerror", None) or str(inner)
+    return str(text)[:200] or type(error).__name__
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it came from, the innermost last."""
+    inner: BaseException | None = error
+    seen: set[int] = set()
+    while inner is not None and id(inner) not in seen:
+        seen.add(id(inner))
+        yield inner
         reason = getattr(inner, "reason", None)
         following = reason if isinstance(reason, BaseException) else inner.__cause__ or inner.__context__
         args = [a for a in inner.args if isinstance(a, BaseException)]
-        following = following or (args[0] if args else None)
-        if following is None or following is inner:
-            break
-        inner = following
-    text = getattr(inner, "strerror", None) or str(inner)
-    return str(text)[:200] or type(error).__name__
+        inner = following or (args[0] if args else None)

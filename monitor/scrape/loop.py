@@ -13,11 +13,11 @@ import logging
 import threading
 import zlib
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 from monitor.clock import Clock
 from monitor.model.server import ServerName
+from monitor.scrape.workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -59,20 +59,20 @@ class ScrapeLoop:
     ) -> None:
         self._scrape = scrape
         self._interval = interval
-        self._workers = workers
+        self._pool = Workers(workers, "scrape", self._one)
+        self._slow_pool = Workers(max(1, round(SLOW_WORKERS_SHARE * workers)), "scrape-slow", self._one)
         self._clock = clock
         self._counters = counters
         self._heap: list[tuple[float, ServerName]] = []
         #: When each server is due; a heap entry that says otherwise is void (the server left, or left and came back).
         self._due: dict[ServerName, float] = {}
-        self._running: dict[ServerName, Future[None]] = {}
-        #: Servers whose last scrape was slow; replaced by the scrapes themselves, each touching its own name only.
+        #: Servers whose scrape waits for a worker or is under way.
+        self._running: set[ServerName] = set()
+        #: Servers whose last scrape was slow.
         self._slow: set[ServerName] = set()
         self._changed = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self._pool: ThreadPoolExecutor | None = None
-        self._slow_pool: ThreadPoolExecutor | None = None
 
     def set_servers(self, names: Iterable[ServerName]) -> None:
         """Scrape these servers from now on; those that stay keep their rhythm."""
@@ -89,13 +89,13 @@ class ScrapeLoop:
             self._changed.notify()
 
     def start(self) -> None:
-        """Start the loop and its threads."""
+        """Start the loop and its threads. Raises FatalError where the machine gives no more threads."""
         self._stopping = False
-        self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="scrape")
-        slow = max(1, round(SLOW_WORKERS_SHARE * self._workers))
-        self._slow_pool = ThreadPoolExecutor(slow, thread_name_prefix="scrape-slow")
-        self._thread = threading.Thread(target=self._run, name="scrape-loop", daemon=True)
-        self._thread.start()
+        self._pool.start()
+        self._slow_pool.start()
+        thread = threading.Thread(target=self._run, name="scrape-loop", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def stop(self) -> None:
         """Start no more scrapes and wait for those under way (their deadline bounds the wait)."""
@@ -105,10 +105,9 @@ class ScrapeLoop:
         if self._thread is not None:
             self._thread.join(timeout=5)
             self._thread = None
-        for pool in (self._pool, self._slow_pool):
-            if pool is not None:
-                pool.shutdown(wait=True, cancel_futures=True)
-        self._pool = self._slow_pool = None
+        self._pool.stop()
+        self._slow_pool.stop()
+        self._running.clear()
 
     def _run(self) -> None:
         while True:
@@ -125,11 +124,10 @@ class ScrapeLoop:
                 late = now - due
                 missed = int(late // self._interval)
                 self._plan(name, due + self._interval * (missed + 1))
-                before = self._running.get(name)
-                overlapping = before is not None and not before.done()
-                pool = self._slow_pool if name in self._slow else self._pool
-                if not overlapping and pool is not None:
-                    self._running[name] = pool.submit(self._one, name, due)
+                overlapping = name in self._running
+                if not overlapping:
+                    self._running.add(name)
+                    (self._slow_pool if name in self._slow else self._pool).submit(name, due)
             if missed:
                 self._counters.scrape_missed(name, missed)
             if overlapping:
@@ -149,7 +147,9 @@ class ScrapeLoop:
             # One server's surprise must not end the others' scrapes; it is logged whole and counted.
             self._counters.unexpected_error("scrape")
             log.exception("scrape failed unexpectedly server=%s", name)
-        if self._clock.monotonic() - began > SLOW_SHARE * self._interval:
-            self._slow.add(name)
-        else:
-            self._slow.discard(name)
+        with self._changed:
+            if self._clock.monotonic() - began > SLOW_SHARE * self._interval:
+                self._slow.add(name)
+            else:
+                self._slow.discard(name)
+            self._running.discard(name)

@@ -58,8 +58,9 @@ class Watchdog:
         """Start the watching thread."""
         self._stopping = False
         self._looks_at = None
-        self._thread = threading.Thread(target=self._run, name="http-watchdog", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="http-watchdog", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def stop(self) -> None:
         """Cut what is under way and end the thread."""

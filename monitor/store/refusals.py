@@ -21,15 +21,17 @@ class StoreAway(StoreError):
 
 _UPGRADE = "its schema does not fit this version of acceptd: run `acceptd db upgrade`"
 
+_RECOVER = "recover or replace it (docs/operations.md, a damaged database file)"
+
 #: By the beginning of SQLite's error name, the first that fits.
 _SQLITE: tuple[tuple[str, type[StoreError], str], ...] = (
     ("SQLITE_BUSY", StoreBusy, "it stays locked: is a second acceptd, a backup or a shell holding it?"),
     ("SQLITE_LOCKED", StoreBusy, "it stays locked: is a second acceptd, a backup or a shell holding it?"),
     ("SQLITE_FULL", StoreAway, "the disk is full: free some space or shorten the retention"),
     ("SQLITE_READONLY", StoreError, "it is opened for reading, or user and file modes allow no writing"),
-    ("SQLITE_CORRUPT", StoreError, "the file is damaged: stop acceptd and restore a backup"),
-    ("SQLITE_NOTADB", StoreError, "the file is no SQLite database: check the configured path"),
-    ("SQLITE_CANTOPEN", StoreAway, "it cannot be opened: check that the folder exists and may be entered"),
+    ("SQLITE_CORRUPT", StoreError, f"the file is damaged: stop acceptd and {_RECOVER}"),
+    ("SQLITE_NOTADB", StoreError, f"the file is no SQLite database, or its beginning is damaged: {_RECOVER}"),
+    ("SQLITE_CANTOPEN", StoreAway, "it cannot be opened: may the folder be entered, are too many files open?"),
     ("SQLITE_PERM", StoreError, "access is denied: check owner and mode of the file"),
     ("SQLITE_AUTH", StoreError, "access is denied: check owner and mode of the file"),
     ("SQLITE_IOERR", StoreAway, "the disk reports an error: look at the kernel's log"),

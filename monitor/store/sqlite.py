@@ -123,7 +123,12 @@ class SqliteDatabase:
 
     def _connect_writer(self) -> sqlite3.Connection:
         connection = self._connect("rw")
-        mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        try:
+            # The first statement that reads the file: here a damaged one shows.
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        except sqlite3.Error as error:
+            connection.close()
+            raise refusal(error, self.name) from error
         if mode != "wal":
             connection.close()
             raise StoreError(f"{self.name}: stays in journal mode {mode!r}, not WAL: is it on a network file system?")

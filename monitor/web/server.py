@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from flask import Flask
 from waitress.server import create_server
 
+from monitor.clock import Clock, SystemClock
 from monitor.errors import FatalError
+
+log = logging.getLogger(__name__)
+
+#: Rest after a connection that could not be taken (seconds): it waits in the kernel's queue meanwhile.
+_ACCEPT_REST = 0.5
 
 
 class WebServer:
     """Listens on one address from `start` to `stop`."""
 
-    def __init__(self, app: Flask, listen: str, *, or_any_port: bool = False) -> None:
+    def __init__(self, app: Flask, listen: str, *, or_any_port: bool = False, clock: Clock | None = None) -> None:
         """`or_any_port`: where the port is taken, a free one of the same address will do."""
         self._app = app
+        self._clock = clock or SystemClock()
         self._or_any_port = or_any_port
         host, _, port = listen.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)
@@ -36,8 +45,10 @@ class WebServer:
         self._server = create_server(
             self._app, sockets=[found], threads=4, ident=None, clear_untrusted_proxy_headers=True
         )
-        self._thread = threading.Thread(target=self._server.run, name="web", daemon=True)
-        self._thread.start()
+        self._server.accept = self._patient(self._server.accept)
+        thread = threading.Thread(target=self._server.run, name="web", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def _bound(self, port: int) -> socket.socket:
         where = f"{self._host}:{port}"
@@ -57,6 +68,25 @@ class WebServer:
             why = error.strerror or error
             raise FatalError(f"web.listen: {where} cannot be used ({why}); set another address") from error
         return found
+
+    def _patient(self, accept: Callable[[], Any]) -> Callable[[], Any]:
+        """`accept` that rests where the process has no file left: waitress would try, and log, without a pause."""
+        complained = False
+
+        def patient() -> Any:
+            nonlocal complained
+            try:
+                taken = accept()
+            except OSError as error:
+                if not complained:
+                    log.error("the page takes no connections: %s", error.strerror or error)
+                complained = True
+                self._clock.sleep(_ACCEPT_REST)
+                return None
+            complained = False
+            return taken
+
+        return patient
 
     @property
     def url(self) -> str:

@@ -26,7 +26,7 @@ def of_sqlite(name: str, text: str = "it says") -> sqlite3.Error:
         (of_sqlite("SQLITE_BUSY_SNAPSHOT"), StoreBusy, "stays locked"),
         (of_sqlite("SQLITE_FULL"), StoreAway, "disk is full"),
         (of_sqlite("SQLITE_READONLY_DBMOVED"), StoreError, "modes allow no writing"),
-        (of_sqlite("SQLITE_CORRUPT_VTAB"), StoreError, "restore a backup"),
+        (of_sqlite("SQLITE_CORRUPT_VTAB"), StoreError, "recover or replace it"),
         (of_sqlite("SQLITE_NOTADB"), StoreError, "no SQLite database"),
         (of_sqlite("SQLITE_CANTOPEN_ISDIR"), StoreAway, "cannot be opened"),
         (of_sqlite("SQLITE_IOERR_FSYNC"), StoreAway, "kernel's log"),

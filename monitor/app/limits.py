@@ -1,0 +1,31 @@
+"""What the process asks of the kernel for itself: files for its connections. It owns no connection."""
+
+from __future__ import annotations
+
+import logging
+import resource
+
+log = logging.getLogger(__name__)
+
+#: Files that are open whatever is watched: store, log, sockets of page and receivers, libraries; with room to spare.
+_BASE_FILES = 256
+#: Connections that one server can have open at once: scrape, question, probe, and one that is being replaced.
+_FILES_EACH = 4
+
+
+def raise_file_limit(servers: int) -> bool:
+    """Raise the soft limit of open files as far as so many servers may need, within the hard one; whether it suffices.
+
+    Only as far as needed: servers that the daemon starts inherit it.
+    """
+    wanted = _BASE_FILES + _FILES_EACH * servers
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return True
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if allowed > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        log.warning("open files are limited to %d, and %d servers may need %d: raise LimitNOFILE (ulimit -Hn); pages"
+                    " that cannot be asked for count as not asked", allowed, servers, wanted)
+    return allowed >= wanted

@@ -1,0 +1,70 @@
+"""What the machine refuses us (files, threads) says nothing about the servers, and nobody is paged for it."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+import requests
+
+from tests.acceptance.daemon import PATIENCE
+from tests.faults.counted import CountedServer, answer, serving
+from tests.faults.daemon import FaultyDaemon, check_whole, head_of
+
+MIB = 1024**2
+
+
+def once(server: CountedServer, handler: BaseHTTPRequestHandler) -> None:
+    """A connection for every page."""
+    handler.close_connection = True
+    answer(handler, server.page())
+
+
+def test_without_files_servers_are_not_asked_and_not_down_either(watching: Callable[..., FaultyDaemon]) -> None:
+    servers = [CountedServer(f"s{number}") for number in range(5)]
+    for server in servers:
+        server.answer = once
+    quick = {"parameters": {"ServerDown.for": "1s", "NoSamples.for": "1s"}}
+    with serving(*servers):
+        daemon = watching(*servers, rules={"interval": "500ms", **quick})
+        daemon.start()
+        daemon.wait(lambda: all(len(one.asked) > 2 for one in servers) or None, "all are read")
+        for server in servers:
+            server.restart()
+        assert daemon.process is not None
+        before = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        daemon.wait(lambda: daemon.said().count("verdict=not_asked") >= 5 or None, "all are not asked")
+        asked = [len(one.asked) for one in servers]
+        listen = daemon.running()["listen"]
+        with pytest.raises(requests.RequestException):
+            requests.get(f"http://{listen}/", timeout=2)
+        assert len(daemon.said()) < 20_000, "it fills the disk with complaints"
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, before)
+        daemon.wait(
+            lambda: all(len(one.asked) > was + 3 for one, was in zip(servers, asked, strict=True)) or None,
+            "all are read again",
+        )
+        truth = {server.name: server.freeze() for server in servers}
+        with daemon.store() as store:
+            daemon.wait(
+                lambda: all(head_of(store, one) == truth[one.name] for one in servers) or None, "counts are whole"
+            )
+            for server in servers:
+                check_whole(store, server, truth[server.name])
+        assert "page can be read again" in daemon.said()
+        daemon.wait(lambda: daemon.page("/-/healthy"), "its own page is back")
+        assert "does not answer" not in daemon.said() and "PAGE" not in daemon.said()
+
+
+def test_without_threads_it_says_so_and_ends(watching: Callable[..., FaultyDaemon]) -> None:
+    server = CountedServer("s")
+    with serving(server):
+        daemon = watching(server, limits={"RLIMIT_AS": (100 * MIB, 100 * MIB)})
+        daemon.process = daemon.spawn()
+        assert daemon.process.wait(PATIENCE) == 1
+        assert "threads for scrapes could be started" in daemon.said() or "does not start" in daemon.said()
+        assert "Traceback" not in daemon.said()
+        daemon.process = None
