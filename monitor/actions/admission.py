@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from monitor.actions.alike import differences
 from monitor.actions.drift import drift_of
 from monitor.actions.fleet import Managed
 from monitor.actions.records import DAY, describe_pause, pause_of, starts_left
@@ -42,6 +43,7 @@ def admit(
     _is_alone(unit, group, None if decision.action is Action.RESTART else max_concurrent)
     _has_budget(unit, decision, group, now)
     if not ends_trouble:
+        _are_replicas(unit, decision, managed)
         _is_in_window(group, now)
     if not by_operator and decision.action is not Action.RESTART:
         _is_ours_to_tune(unit, decision, group, now)
@@ -126,6 +128,16 @@ def _is_alone(unit: Unit, group: Group, max_concurrent: int | None) -> None:
         others = ", ".join(f"{r.id} of {r.group}" for r in active)
         raise ActionError(
             f"{len(active)} of {max_concurrent} rollouts at once are under way: {others}", reason="busy", retryable=True
+        )
+
+
+def _are_replicas(unit: Unit, decision: Decision, managed: Mapping[ServerName, Managed]) -> None:
+    unlike = differences(unit, decision.servers, managed)
+    if unlike:
+        raise ActionError(
+            f"the servers of group {decision.group} are not replicas, so that one cannot speak for the others: "
+            f"{'; '.join(unlike)}. Give each kind a group of its own",
+            reason="unlike",
         )
 
 

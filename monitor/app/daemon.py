@@ -44,6 +44,7 @@ from monitor.cycle.judge import StoredJudge
 from monitor.cycle.prober import Prober
 from monitor.cycle.settings import SettingFinder
 from monitor.cycle.slos import SloKeeper
+from monitor.cycle.survivors import Survivors
 from monitor.cycle.tell import event_sink
 from monitor.dialects import Dialects
 from monitor.drivers.protocol import ServerState
@@ -137,7 +138,8 @@ class Daemon:
         judge = StoredJudge(store, self._group_of, scrape_seconds=config.scrape.interval)
         self._slos = SloKeeper(store, rules.slos, self.groups, answers=self._answers)
         self._reading_back: threading.Thread | None = None
-        gate = FleetGate(self._slos.refusal, self._history)
+        self._survivors = Survivors(store, self._places)
+        gate = FleetGate(self._slos.refusal, self._history, self._survivors.carrying)
         self._executor = Executor(
             store, clock, self._fleet, judge, holder=holder, gate=gate, timing=timing, on_event=sink
         )
@@ -374,6 +376,13 @@ class Daemon:
         except MonitorError:
             return None
         return status.setting if status.state is ServerState.RUNNING else None
+
+    def _places(self, name: ServerName) -> int | None:
+        """Requests that a server takes at once, over all its engines, where its command line says."""
+        one = self._fleet.managed.get(name)
+        if one is None or one.driver.launcher.parsed.max_num_seqs is None:
+            return None
+        return one.driver.launcher.parsed.max_num_seqs * one.driver.launcher.parsed.data_parallel_size
 
     def _group_of(self, name: ServerName) -> Group | None:
         return next((group for group in self.groups if name in group.servers), None)

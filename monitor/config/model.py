@@ -114,7 +114,7 @@ class ServerConfig(Section):
     metrics_url: HttpUrl | None = Field(None, description="Full metrics URL; `url` + /metrics if unset.")
     group: Name | None = Field(None, description="Group it is tuned in; a group of its own if unset.")
     engine: Engine = Field(Engine.VLLM, description="Engine; the page has the last word.")
-    gpu: str | None = Field(None, description="GPU type, for your own records; nothing acts on it yet.")
+    gpu: str | None = Field(None, description="GPU type; servers of one group must have the same.")
     labels: dict[str, str] = Field(default_factory=dict, description="Labels added to its alerts.")
     auth: Auth | None = Field(None, description="Credentials.")
     tls: Tls | None = Field(None, description="Certificate settings.")

@@ -1,4 +1,4 @@
-"""Who else has a say before a server is stopped: SLOs that burn, and servers that have no capacity to spare."""
+"""Who else has a say before a server is stopped: SLOs that burn, servers without capacity to spare, a peak to carry."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from monitor.model.life import Setting
 from monitor.model.rollout import Change, ChangeState
 from monitor.model.server import Group, GroupName
 from monitor.signals.build import signals
+from monitor.signals.capacity import Carrying
 from monitor.signals.vocabulary import Family
 
 #: Over how long requests must have queued (seconds): long enough to outlast a burst, short enough to be now.
@@ -21,16 +22,20 @@ _FRESH = timedelta(seconds=15)
 
 
 class FleetGate:
-    """Refuses to begin a change while an SLO of its group burns, or while its servers are saturated.
+    """Refuses to begin a change while an SLO of its group burns, its servers are saturated, or its peers are too few.
 
     A saturated group may still be relieved by fewer speculative tokens or by none, which costs less work a token. What
     is under way when saturation begins goes on: the server that is drained is why its peers are fuller.
     """
 
-    def __init__(self, burning: Callable[[GroupName], str], history: History) -> None:
-        """`burning` says which SLO of a group burns; empty where none does."""
+    def __init__(
+        self, burning: Callable[[GroupName], str], history: History,
+        survivors: Callable[[Group, datetime], Carrying | None] = lambda group, now: None,
+    ) -> None:
+        """`burning` says which SLO of a group burns, empty where none does; `survivors` whether one fewer would do."""
         self._burning = burning
         self._history = history
+        self._survivors = survivors
         self._known: dict[GroupName, tuple[datetime, float | None]] = {}
 
     def refusal(self, group: Group, change: Change, now: datetime) -> str | None:
@@ -38,10 +43,13 @@ class FleetGate:
         burning = self._burning(group.name)
         if burning:
             return burning
-        if change.state is not ChangeState.PLANNED or relieves(change.current, change.proposed):
+        if change.state is not ChangeState.PLANNED:
             return None
         share = self._waiting_share(group, now)
         if share is None or share <= SATURATED_SHARE:
+            carried = self._survivors(group, now)
+            return carried.sentence if carried is not None and carried.ok is False else None
+        if relieves(change.current, change.proposed):
             return None
         lately = format_duration(SATURATED_SECONDS)
         return (

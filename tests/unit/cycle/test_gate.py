@@ -9,9 +9,13 @@ import pytest
 
 from monitor.cycle.gate import FleetGate, relieves
 from monitor.cycle.history import History
+from monitor.cycle.survivors import Survivors
+from monitor.errors import StoreError
 from monitor.model.life import Setting
 from monitor.model.rollout import Change, ChangeId, ChangeState, RolloutId
 from monitor.model.server import Group, GroupName, ServerName
+from monitor.signals.capacity import Carrying
+from tests.fakes.memory_store import MemoryStore
 from tests.unit.signals.windows import NOON, interval, life
 
 A, B = ServerName("a"), ServerName("b")
@@ -94,3 +98,52 @@ class TestSaturation:
 )
 def test_what_sheds_load(now: int | None, then: int | None, expected: bool) -> None:
     assert relieves(setting(now), setting(then)) is expected
+
+
+class TestSurvivors:
+    """One server fewer must carry the busiest time of the last day."""
+
+    def of(self, ok: bool | None, waiting: float = 0.0) -> FleetGate:
+        queue = Queue(waiting)
+        return FleetGate(lambda group: "", queue.history, lambda group, now: Carrying(ok, "1 remaining server: 9 each"))
+
+    def test_a_peak_that_they_would_not_carry_stops_every_change_before_it_begins(self) -> None:
+        for to in (4, 2, 0):
+            assert self.of(False).refusal(GROUP, change(to), NOON) == "1 remaining server: 9 each"
+            assert self.of(False).refusal(GROUP, change(to, ChangeState.DRAINING), NOON) is None
+
+    def test_one_that_they_would_carry_or_that_nobody_saw_stops_nothing(self) -> None:
+        assert self.of(True).refusal(GROUP, change(4), NOON) is None
+        assert self.of(None).refusal(GROUP, change(4), NOON) is None
+
+    def test_a_saturated_group_may_still_be_relieved(self) -> None:
+        assert self.of(False, waiting=0.5).refusal(GROUP, change(2), NOON) is None
+
+
+class TestStoredPeaks:
+    def store(self, running: float) -> MemoryStore:
+        store = MemoryStore()
+        with store.write() as unit:
+            for name in (A, B):
+                unit.lives.add(life(name))
+                unit.intervals.add([interval(life(name), -15.0 * n, running=running) for n in range(40)])
+        return store
+
+    def test_the_peak_of_the_last_day_is_shared_by_those_that_remain(self) -> None:
+        for running, ok in ((10.0, True), (40.0, False)):
+            found = Survivors(self.store(running), {A: 64, B: 32}.get).carrying(GROUP, NOON)
+            assert found is not None and found.ok is ok, found
+            assert f"1 remaining server: {2 * running:.1f} requests each" in found.sentence
+
+    def test_it_is_read_once_in_five_minutes(self) -> None:
+        store = self.store(10.0)
+        survivors = Survivors(store, lambda name: 64)
+        survivors.carrying(GROUP, NOON)
+        store.away = StoreError("away")
+        assert survivors.carrying(GROUP, NOON + timedelta(seconds=299)) is not None
+        with pytest.raises(StoreError):
+            survivors.carrying(GROUP, NOON + timedelta(seconds=300))
+
+    def test_a_lone_server_leaves_nobody_behind(self) -> None:
+        alone = replace(GROUP, servers=(A,))
+        assert Survivors(self.store(10.0), lambda name: 64).carrying(alone, NOON) is None

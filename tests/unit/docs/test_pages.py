@@ -63,21 +63,6 @@ def test_the_table_of_drivers_has_every_kind() -> None:
     assert set(re.findall(r"^\| `(\w+)`", part, re.MULTILINE)) == {kind.value for kind in DriverKind}
 
 
-def used(name: str) -> list[str]:
-    """Modules outside the configuration that read an attribute or a key of that name."""
-    read = re.compile(rf"""[.'"]{name}\b""")
-    modules = [path for path in (ROOT / "monitor").rglob("*.py") if "config" not in path.parts]
-    return [str(path.relative_to(ROOT)) for path in modules if read.search(path.read_text())]
-
-
-def test_settings_that_do_nothing_yet_do_nothing() -> None:
-    page = (generate.DOCS / "configuration.md").read_text()
-    part = page.partition("<!-- inert settings -->")[2].partition("<!-- end of inert settings -->")[0]
-    for path in re.findall(r"`([\w.\[\]]+)`", part):
-        name = path.rpartition(".")[2].removesuffix("_file")
-        assert used(name) == [], f"{path} is used now: take it off the list in configuration.md and the changelog"
-
-
 class TestArchitecture:
     PAGE = (generate.DOCS / "architecture.md").read_text()
 
