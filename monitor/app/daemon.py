@@ -23,7 +23,7 @@ from monitor.app.alarm import StoreAlarm
 from monitor.app.evidence import gather
 from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import managed, server_parts
-from monitor.app.receivers import make_receivers
+from monitor.app.receivers import make_alertmanagers, make_receivers, make_router
 from monitor.app.reports import Reports
 from monitor.app.starting import patience_seconds, start_servers, still_starting
 from monitor.app.supervisor import Supervisor
@@ -38,6 +38,7 @@ from monitor.cycle.act import Actor
 from monitor.cycle.collect import Collector
 from monitor.cycle.decider import Decider
 from monitor.cycle.evaluate import Evaluator, rolling
+from monitor.cycle.facts import WAITING_SECONDS
 from monitor.cycle.gate import FleetGate
 from monitor.cycle.history import History
 from monitor.cycle.judge import StoredJudge
@@ -113,12 +114,12 @@ class Daemon:
             launched=self._launched,
             configured=configured_settings(config),
         )
-        self._receivers = make_receivers(config, clock)
-        names = [receiver.name for receiver in self._receivers]
-        self._told = [names[0]]
+        self._router = make_router(config)
+        self._receivers = make_receivers(config, self._router, clock)
+        self._alertmanagers = make_alertmanagers(config, self._router, clock, telemetry)
         self.reports = Reports(
             store, self.groups, config.report, config.data_dir / "reports", host=host_name(config),
-            simulated=config.simulated, receivers=self._told, clock=clock, told=self._wake_outbox,
+            simulated=config.simulated, receivers=self._router, clock=clock, told=self._wake_outbox,
             policies=rules.slos,
         )
         self._polls = Polls()
@@ -133,7 +134,7 @@ class Daemon:
             gather=self._gather, suspect_seconds=max(2.0 * config.scrape.interval, 5.0),
         )
         holder = host_name(config)
-        sink = event_sink(self._told, simulated=config.simulated)
+        sink = event_sink(self._router, simulated=config.simulated)
         timing = Timing(judge_seconds=min(15.0, max(1.0, config.scrape.interval)))
         judge = StoredJudge(store, self._group_of, scrape_seconds=config.scrape.interval)
         self._slos = SloKeeper(store, rules.slos, self.groups, answers=self._answers)
@@ -151,13 +152,13 @@ class Daemon:
         switch = secret(config.notify, "dead_mans_switch_url")
         self._switch = DeadMansSwitch(switch, clock) if switch else None
         self._alarm = StoreAlarm(
-            make_receivers(config, clock), clock, host=holder, simulated=config.simulated
+            make_receivers(config, self._router, clock), clock, host=holder, simulated=config.simulated
         )
         #: Why the newest evaluation could not use the store; empty where it could.
         self._trouble = ""
         self._lost = spool.state().lost
         self._fatal = fatal
-        self._outbox = StoreOutbox(store, clock, self._wake_outbox)
+        self._outbox = StoreOutbox(store, clock, self._wake_outbox, fallback=config.notify.fallback)
         self._workers = [
             OutboxWorker(receiver, self._outbox, clock=clock, counters=telemetry) for receiver in self._receivers
         ]
@@ -189,6 +190,8 @@ class Daemon:
         # What the last turns queued is told before the threads end.
         for worker in self._workers:
             worker.stop()
+        if self._alertmanagers is not None:
+            self._alertmanagers.stop()
         if self.web is not None:
             self.web.stop()
             self.web = None
@@ -232,6 +235,8 @@ class Daemon:
         evaluator, decider, actor = self._make_cycle(now)
         for worker in self._workers:
             worker.start()
+        if self._alertmanagers is not None:
+            self._alertmanagers.start()
         self._scraping.start()
         self._tickers = [
             self._ticker("evaluate", lambda: self._evaluate(evaluator, decider, actor), self._config.rules.interval),
@@ -281,15 +286,19 @@ class Daemon:
         evaluator = Evaluator(
             self._store, self._history, self._prober, servers=self.servers, groups=self.groups,
             alert_rules=self._rules.alerts, tuning_rules={g: self._rules.tuning[name] for g, name in sets.items()},
-            host=host_name(config), receivers=self._told, watched_since=now, simulated=config.simulated,
-            telling=TellingPolicy(repeat_seconds=config.notify.repeat,
-                                  page_repeat_seconds=min(config.notify.repeat, 1800.0)),
+            host=host_name(config), receivers=self._router, watched_since=now, simulated=config.simulated,
+            telling=TellingPolicy(
+                by=config.notify.group_by, wait_seconds=config.notify.group_wait,
+                interval_seconds=config.notify.group_interval, repeat_seconds=config.notify.repeat,
+                page_repeat_seconds=min(config.notify.repeat, config.notify.page_repeat), place=self._router.place,
+            ),
+            undelivered=self._undelivered,
             credit_seconds=2.5 * config.rules.interval, baseline_seconds=config.rules.baseline_window,
             slos=self._slos, daemon=lambda: {"pages_lost": float(self._spool.state().lost_lately)},
             starting=lambda now: still_starting(self._fleet, self._group_of, self._last_ok, now),
         )
         decider = Decider(
-            self._store, self._history, self.groups, self._fleet, receivers=self._told, simulated=config.simulated,
+            self._store, self._history, self.groups, self._fleet, receivers=self._router, simulated=config.simulated,
             begin=self._orders.begin, counters=self._telemetry,
         )
         actor = Actor(
@@ -302,6 +311,8 @@ class Daemon:
         began = self._clock.monotonic()
         try:
             seen = evaluator.run(self._clock.now())
+            if self._alertmanagers is not None:
+                self._alertmanagers.show(seen.alerts, seen.muted, seen.now)
             decider.run(seen)
             actor.restart_stuck(seen.alerts, seen.now)
             self._keeper.tick(seen.now)
@@ -410,6 +421,11 @@ class Daemon:
                 self._telemetry.outbox_pending(unit.outbox.pending_count())
         except MonitorError as error:
             log.warning("outbox cannot be counted: %s", error)
+
+    def _undelivered(self, now: datetime) -> int:
+        """What fails to be told beside the outbox: 1 while no Alertmanager takes what it is shown."""
+        failing = self._alertmanagers.failing_seconds(now) if self._alertmanagers is not None else 0.0
+        return int(failing > WAITING_SECONDS)
 
     def _answers(self, name: ServerName) -> bool | None:
         """What a probe found of a server beside its page: that it is stuck, or well; None where none was asked."""

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from monitor.clock import Clock
+from monitor.config.routes import CONSOLE
 from monitor.model.notice import Delivery, Notice
 from monitor.notify.receiver import Root
 from monitor.store import Store
-
-#: Where a notice goes when its own receiver will never take it.
-FALL_BACK = "console"
 
 
 class StoreOutbox:
     """Rows of the store for delivering threads."""
 
-    def __init__(self, store: Store, clock: Clock, fallen: Callable[[], None]) -> None:
-        """`fallen` wakes the receiver that takes over."""
+    def __init__(self, store: Store, clock: Clock, fallen: Callable[[], None], *, fallback: str) -> None:
+        """`fallback` is the receiver that takes over, `fallen` wakes it."""
         self._store = store
         self._clock = clock
         self._fallen = fallen
+        self._fallback = fallback
 
     def due(self, receiver: str, limit: int) -> Sequence[tuple[Notice, Delivery]]:
         """Pending deliveries in order."""
@@ -39,9 +38,10 @@ class StoreOutbox:
         return Root(root.external_id) if root is not None and root.external_id else None
 
     def fall_back(self, notice: Notice, receiver: str) -> None:
-        """Hand a notice that `receiver` refuses for good to the console."""
-        if receiver == FALL_BACK:
+        """Hand a notice that `receiver` refuses for good to the fallback, and what that refuses to the console."""
+        other = CONSOLE if receiver == self._fallback else self._fallback
+        if receiver == CONSOLE:
             return
         with self._store.write() as unit:
-            unit.outbox.forward(notice.id, FALL_BACK, self._clock.now())
+            unit.outbox.forward(notice.id, other, self._clock.now())
         self._fallen()

@@ -12,6 +12,7 @@ from monitor.config.model import Report
 from monitor.model.record import ReportRecord
 from monitor.model.server import Group
 from monitor.notify.compose import report_notice
+from monitor.notify.routing import Routing
 from monitor.report.assemble import assemble, last_due, week_key
 from monitor.report.content import WeeklyReport
 from monitor.report.render import to_html, to_json, to_markdown
@@ -29,7 +30,7 @@ class Reports:
 
     def __init__(
         self, store: Store, groups: Sequence[Group], settings: Report, folder: Path, *, host: str, simulated: bool,
-        receivers: Sequence[str], clock: Clock, told: Callable[[], None], policies: Sequence[SloPolicy] = (),
+        receivers: Routing, clock: Clock, told: Callable[[], None], policies: Sequence[SloPolicy] = (),
     ) -> None:
         self._policies = tuple(policies)
         self._store = store
@@ -38,7 +39,7 @@ class Reports:
         self._folder = folder
         self._host = host
         self._simulated = simulated
-        self._receivers = tuple(receivers)
+        self._receivers = receivers
         self._clock = clock
         self._told = told
 
@@ -95,7 +96,8 @@ class Reports:
         with self._store.write() as unit:
             # Another daemon, or another call, may have been faster: then it was told by that one.
             if unit.reports.put(record):
-                unit.outbox.queue(report_notice(record, now, simulated=self._simulated), self._receivers, now)
+                notice = report_notice(record, now, simulated=self._simulated)
+                unit.outbox.queue(notice, self._receivers(notice), now)
         self._told()
         log.info("report made key=%s file=%s", key, files[0])
         return record

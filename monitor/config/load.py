@@ -12,8 +12,10 @@ from typing import Any
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from monitor.config.model import Config, DriverKind, ServerConfig
+from monitor.config.routes import route_problems
 from monitor.errors import ConfigError, Problem
 from monitor.model.document import Document, one_of, parse_document
+from monitor.notify.webhook import address, signing_key
 
 #: Environment variables override settings: ACCEPTD_ + the path in capitals, levels joined by two underscores.
 ENV_PREFIX = "ACCEPTD_"
@@ -38,6 +40,8 @@ def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Config:
     except ValidationError as error:
         raise ConfigError([_problem(document, entry) for entry in error.errors()]) from None
     problems = [*_contradictions(document.file, config), *_unreadable_files(document.file, config)]
+    # What is in a file can be judged where every file can be read.
+    problems = problems or list(_unfit_secrets(document.file, config))
     if problems:
         raise ConfigError(problems)
     return config
@@ -83,7 +87,7 @@ def _problem(document: Document, error: Any) -> Problem:
         return document.problem(loc, one_of(str(loc[-1]), _known_keys(loc)), found="an unknown key")
     expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     expected = expected.replace("String should match pattern", "text that matches")
-    if any(_is_secret(part) for part in loc if isinstance(part, str)):
+    if any(_is_secret(part) for part in loc if isinstance(part, str)) or (loc[0], loc[-1]) == ("webhooks", "url"):
         return document.problem(loc, expected, found="<secret>")
     return document.problem(loc, expected, found=without_password(document.found(loc)))
 
@@ -136,6 +140,7 @@ def _contradictions(file: str, config: Config) -> Iterator[Problem]:
             program = Path(server.driver.command[0])
             if not program.exists():
                 yield Problem(f"servers[{index}].driver.command[0]", repr(str(program)), "an existing program", file)
+    yield from route_problems(file, config)
     for section, files in (("rules", config.rules.files), ("slo", config.slo.files)):
         for index, path in enumerate(files):
             if not path.is_file():
@@ -171,6 +176,15 @@ def _unreadable_files(file: str, config: Config) -> Iterator[Problem]:
                 except (OSError, UnicodeDecodeError) as error:
                     reason = error.strerror if isinstance(error, OSError) else "not text"
                     yield Problem(f"{path}.{name}", f"{str(value)!r} ({reason})", "a readable file", file)
+
+
+def _unfit_secrets(file: str, config: Config) -> Iterator[Problem]:
+    for index, webhook in enumerate(config.webhooks):
+        for name, check in (("url", address), ("secret", signing_key)):
+            try:
+                check(secret(webhook, name) or "")
+            except ValueError as error:
+                yield Problem(f"webhooks[{index}].{name}", "<secret>", str(error), file)
 
 
 def secret(section: BaseModel, name: str) -> str | None:

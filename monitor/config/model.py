@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from monitor.config.scalars import (
     ClockTime,
@@ -20,19 +20,10 @@ from monitor.config.scalars import (
     TimeZone,
     TokenCount,
 )
+from monitor.config.section import Section, one_of
+from monitor.config.telling import Alertmanager, Notify, Slack, Webhook
 from monitor.model.maintenance import LONGEST_SECONDS, Window
 from monitor.model.server import Engine, Mode
-
-
-class Section(BaseModel):
-    """Base of all sections: unknown keys are errors, values are frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-def _one_of(section: BaseModel, *names: str) -> None:
-    if all(getattr(section, name) is not None for name in names):
-        raise ValueError(f"only one of {' and '.join(names)}")
 
 
 class Auth(Section):
@@ -46,8 +37,8 @@ class Auth(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        _one_of(self, "bearer_token", "bearer_token_file")
-        _one_of(self, "password", "password_file")
+        one_of(self, "bearer_token", "bearer_token_file")
+        one_of(self, "password", "password_file")
         if self.username and (self.bearer_token or self.bearer_token_file):
             raise ValueError("either a bearer token or a user and password")
         return self
@@ -288,38 +279,6 @@ class SloConfig(Section):
     files: tuple[Path, ...] = Field((), description="SLO files of your own, in acceptd's form or OpenSLO's.")
 
 
-class Slack(Section):
-    """Where on-call is told: a bot token with a channel, or an incoming webhook."""
-
-    bot_token: SecretStr | None = Field(None, description="Bot token (`xoxb-…`) with chat:write and files:write.")
-    bot_token_file: Path | None = Field(None, description="File whose first line is the bot token.")
-    channel: str | None = Field(None, description="Channel id or name for the bot.")
-    webhook_url: SecretStr | None = Field(None, description="Incoming webhook; it cannot edit messages.")
-    webhook_url_file: Path | None = Field(None, description="File whose first line is the webhook URL.")
-    mention: str | None = Field(None, description="User group id mentioned in pages, e.g. `S0123ABC`.")
-    api_url: HttpUrl = Field("https://slack.com/api", description="Base URL of the Web API, for proxies.")
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        _one_of(self, "bot_token", "bot_token_file")
-        _one_of(self, "webhook_url", "webhook_url_file")
-        bot = self.bot_token or self.bot_token_file
-        hook = self.webhook_url or self.webhook_url_file
-        if bool(bot) == bool(hook):
-            raise ValueError("exactly one of bot_token(_file) and webhook_url(_file)")
-        if bot and not self.channel:
-            raise ValueError("a channel for the bot")
-        return self
-
-
-class Notify(Section):
-    """When something is said again."""
-
-    repeat: PositiveDuration = Field(4 * 3600.0, description="A firing page is repeated after this long.")
-    dead_mans_switch_url: SecretStr | None = Field(None, description="URL asked once a minute while all is well.")
-    dead_mans_switch_url_file: Path | None = Field(None, description="File whose first line is that URL.")
-
-
 class Report(Section):
     """The weekly report."""
 
@@ -338,7 +297,7 @@ class Web(Section):
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:
-        _one_of(self, "token", "token_file")
+        one_of(self, "token", "token_file")
         host = self.listen.rpartition(":")[0].strip("[]")
         loopback = host == "localhost" or host.startswith("127.") or host == "::1"
         if not loopback and not (self.token or self.token_file):
@@ -367,8 +326,10 @@ class Config(Section):
     store: StoreConfig = Field(default_factory=lambda: StoreConfig.model_validate({}), description="History.")
     rules: Rules = Field(default_factory=lambda: Rules.model_validate({}), description="Rules.")
     slo: SloConfig = Field(default_factory=lambda: SloConfig.model_validate({}), description="Objectives.")
-    slack: Slack | None = Field(None, description="Slack; without it notices go to the console.")
-    notify: Notify = Field(default_factory=lambda: Notify.model_validate({}), description="Repetition.")
+    slack: Slack | None = Field(None, description="Slack.")
+    alertmanager: Alertmanager | None = Field(None, description="Prometheus' Alertmanager.")
+    webhooks: tuple[Webhook, ...] = Field((), description="Receivers of your own.")
+    notify: Notify = Field(default_factory=lambda: Notify.model_validate({}), description="Who is told of what.")
     report: Report = Field(default_factory=lambda: Report.model_validate({}), description="Weekly report.")
     web: Web = Field(default_factory=lambda: Web.model_validate({}), description="Own endpoints.")
     log: Log = Field(default_factory=lambda: Log.model_validate({}), description="Own log.")

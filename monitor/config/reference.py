@@ -30,6 +30,7 @@ _WORDS: dict[Any, str] = {
     scalars.TimeZone: "time zone",
     scalars.ClockTime: "time of day",
     scalars.Name: "name",
+    scalars.MatcherText: "matcher",
     bool: "true or false",
     int: "whole number",
     float: "number",
@@ -163,6 +164,8 @@ def _value(hint: Any, value: Any) -> str:
         return str(value).lower()
     if isinstance(value, time):
         return f"{value:%H:%M}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
     return str(value)
 
 

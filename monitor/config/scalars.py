@@ -10,7 +10,9 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 
+from monitor.model.alert import Matcher
 from monitor.model.duration import DURATION_FORM, parse_duration
+from monitor.policy.matchers import parse_matcher
 
 _BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 
@@ -86,6 +88,12 @@ def secret_value(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret else None
 
 
+def _matcher(value: Any) -> Matcher:
+    if isinstance(value, Matcher):
+        return value
+    return parse_matcher(value if isinstance(value, str) else "")
+
+
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 Duration = Annotated[float, BeforeValidator(seconds)]
 PositiveDuration = Annotated[float, BeforeValidator(seconds), AfterValidator(_positive)]
@@ -95,3 +103,4 @@ HttpUrl = Annotated[str, AfterValidator(http_url)]
 ListenAddress = Annotated[str, AfterValidator(_listen)]
 TimeZone = Annotated[str, AfterValidator(_zone)]
 ClockTime = Annotated[time, BeforeValidator(_clock_time)]
+MatcherText = Annotated[Matcher, BeforeValidator(_matcher)]

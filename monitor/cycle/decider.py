@@ -25,6 +25,7 @@ from monitor.model.record import Evidence, Rejection, Restart
 from monitor.model.server import Group, Mode, ServerName
 from monitor.model.signal import SignalSet
 from monitor.notify.compose import decision_notice, refused_notice
+from monitor.notify.routing import Routing
 from monitor.signals.build import signals
 from monitor.store import Store
 from monitor.store.api import Unit
@@ -69,7 +70,7 @@ class Decider:
         fleet: Fleet,
         *,
         begin: Callable[[Decision, str, datetime], object],
-        receivers: Sequence[str],
+        receivers: Routing,
         simulated: bool,
         counters: Counters,
     ) -> None:
@@ -79,7 +80,7 @@ class Decider:
         self._groups = tuple(groups)
         self._fleet = fleet
         self._begin = begin
-        self._receivers = tuple(receivers)
+        self._receivers = receivers
         self._simulated = simulated
         self._counters = counters
 
@@ -195,7 +196,7 @@ class Decider:
             notice = decision_notice(
                 decision, mode, decision.made_at, is_managed=is_managed, simulated=self._simulated
             )
-            unit.outbox.queue(notice, self._receivers, decision.made_at)
+            unit.outbox.queue(notice, self._receivers(notice), decision.made_at)
 
     def _again(self, group: Group, standing: Decision, new: Decision) -> None:
         """The same conclusion once more: try again what was only put off, renew what is running out."""
@@ -222,7 +223,8 @@ class Decider:
                 unit.decisions.update(refused)
                 if is_final or error.reason == "drift":
                     # Somebody's hand stays acceptd's: they should hear of it, and who can end that.
-                    unit.outbox.queue(refused_notice(refused, now, simulated=self._simulated), self._receivers, now)
+                    notice = refused_notice(refused, now, simulated=self._simulated)
+                    unit.outbox.queue(notice, self._receivers(notice), now)
 
     def _mode(self, group: Group, decision: Decision) -> Mode:
         """How far acceptd may go with this decision: servers without a driver can only be spoken of.

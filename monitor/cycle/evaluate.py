@@ -16,7 +16,7 @@ from monitor.cycle.facts import changes_of_last_day, daemon_facts, failed_restar
 from monitor.cycle.history import History
 from monitor.cycle.prober import Prober
 from monitor.cycle.slos import NoObjectives, Objectives
-from monitor.model.alert import Alert
+from monitor.model.alert import Alert, AlertState, Fingerprint
 from monitor.model.interval import Interval
 from monitor.model.life import LastReading
 from monitor.model.notice import NoticeKind
@@ -27,6 +27,7 @@ from monitor.model.rollout import Change, ChangeState
 from monitor.model.server import Group, GroupName, Server, ServerName
 from monitor.model.signal import SignalSet
 from monitor.notify.compose import alerts_notice
+from monitor.notify.routing import Routing
 from monitor.policy.alerts import AlertStep, TransitionKind, step_alerts
 from monitor.policy.evaluate import Evaluation, TimerKey, evaluate
 from monitor.policy.facts import with_facts
@@ -77,6 +78,8 @@ class Evaluated:
     firings: Mapping[GroupName, tuple[TuneFiring, ...]]
     alerts: tuple[Alert, ...]
     told: int
+    #: Firing alerts that are not told now: silenced, inhibited, or on a server that a change of ours has in hand.
+    muted: frozenset[Fingerprint] = frozenset()
 
 
 class Evaluator:
@@ -93,7 +96,7 @@ class Evaluator:
         alert_rules: RuleSet,
         tuning_rules: Mapping[GroupName, RuleSet],
         host: str,
-        receivers: Sequence[str],
+        receivers: Routing,
         telling: TellingPolicy,
         watched_since: datetime,
         simulated: bool,
@@ -101,10 +104,12 @@ class Evaluator:
         baseline_seconds: float = SHORT_WINDOW_SECONDS,
         starting: Callable[[datetime], set[ServerName]] = lambda now: set(),
         slos: Objectives | None = None,
+        undelivered: Callable[[datetime], int] = lambda now: 0,
         daemon: Callable[[], Mapping[str, float | None]] = dict,
     ) -> None:
         """`baseline_seconds`: length of the windows that baselines learn from. `starting`: servers that we started
-        and that may still take their time; their silence is not told. `daemon`: facts of the daemon beside the store's.
+        and that may still take their time; their silence is not told. `undelivered`: what fails to be told beside the
+        outbox. `daemon`: facts of the daemon beside the store's.
         """
         self._daemon = daemon
         self._starting = starting
@@ -119,7 +124,8 @@ class Evaluator:
         self._alert_rules = alert_rules
         self._tuning_rules = dict(tuning_rules)
         self._host = host
-        self._receivers = tuple(receivers)
+        self._receivers = receivers
+        self._undelivered = undelivered
         self._telling = telling
         self._watched_since = watched_since
         self._simulated = simulated
@@ -149,7 +155,7 @@ class Evaluator:
         outcomes = (*alert_side.outcomes, *self._slos.look(now).outcomes)
         step = step_alerts(seen.alerts, outcomes, now, credit_seconds=self._credit)
         tuned = self._evaluate_tuning(found, seen.timers, now)
-        told = self._keep(step, seen, found, tuned, now)
+        told, muted = self._keep(step, seen, found, tuned, now)
         for transition in step.transitions:
             if transition.kind in (TransitionKind.FIRING, TransitionKind.RESOLVED):
                 alert = transition.alert
@@ -164,6 +170,7 @@ class Evaluator:
             firings={group: evaluation.firings for group, evaluation in tuned.items()},
             alerts=step.alerts,
             told=told,
+            muted=muted,
         )
 
     def _scopes(self) -> list[Scope]:
@@ -200,7 +207,7 @@ class Evaluator:
             alerts=unit.alerts.all(resolved_since=now - timedelta(days=1)),
             timers={(timer.rule, timer.scope): timer for timer in unit.timers.all()},
             baselines=baselines,
-            daemon={**daemon_facts(unit, now), **self._daemon()},
+            daemon={**daemon_facts(unit, now, beside=self._undelivered(now)), **self._daemon()},
         )
 
     def _signals(self, seen: _Seen, now: datetime) -> dict[tuple[float, str], SignalSet]:
@@ -250,8 +257,8 @@ class Evaluator:
         found: Mapping[tuple[float, str], SignalSet],
         tuned: Mapping[GroupName, Evaluation],
         now: datetime,
-    ) -> int:
-        """Store alerts, timers and baselines, and queue notices, in one transaction."""
+    ) -> tuple[int, frozenset[Fingerprint]]:
+        """Store alerts, timers and baselines, and queue notices, in one transaction; how many, and who is muted."""
         told, checks = 0, self._slos.checks()
         with self._store.write() as unit:
             muter = Muter(step.alerts, self._alert_rules.inhibitions, unit.silences.active(now), seen.rolling, now)
@@ -267,7 +274,8 @@ class Evaluator:
                 unit.baselines.put(baseline)
             unit.checks.add(checks)
         self._slos.stored(checks)
-        return told
+        firing = (alert for alert in step.alerts if alert.state is AlertState.FIRING)
+        return told, frozenset(alert.fingerprint for alert in firing if muter.mute(alert))
 
     def _queue(self, unit: Unit, telling: Telling, seen: _Seen, now: datetime) -> None:
         notice = alerts_notice(
@@ -275,7 +283,7 @@ class Evaluator:
             still=telling.still, ended=telling.ended, edits=telling.edits, now=now, simulated=self._simulated,
             extra={alert.fingerprint: self._found_beside(alert, seen, now) for alert in telling.new},
         )
-        unit.outbox.queue(notice, self._receivers, now)
+        unit.outbox.queue(notice, self._receivers(notice), now)
 
     def _found_beside(self, alert: Alert, seen: _Seen, now: datetime) -> str:
         """What is known beside the rule's numbers: what a probe answered, how a restart failed."""

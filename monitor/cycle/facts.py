@@ -13,7 +13,7 @@ from monitor.policy.facts import is_neural_draft
 from monitor.store.api import Unit
 
 #: How long a delivery may wait before it counts as failing (seconds), as the fact's text says.
-_WAITING_SECONDS = 300.0
+WAITING_SECONDS = 300.0
 #: How far back restarts are looked at (seconds).
 _RESTART_SECONDS = 86_400.0
 #: How long a failed restart stays a fact once the server serves again (seconds): below the time after which an
@@ -75,15 +75,15 @@ def failed_restart(changes: list[Change], last: LastReading | None, now: datetim
     return newest
 
 
-def daemon_facts(unit: Unit, now: datetime) -> dict[str, float | None]:
-    """Facts of the daemon itself: deliveries that failed in the last hour or wait too long."""
-    count = 0
+def daemon_facts(unit: Unit, now: datetime, *, beside: int = 0) -> dict[str, float | None]:
+    """Facts of the daemon itself: deliveries that failed in the last hour or wait too long, and those `beside`."""
+    count = beside
     for notice, deliveries in unit.outbox.recent(200):
         for delivery in deliveries:
             age = (now - notice.created_at).total_seconds()
             if delivery.state is DeliveryState.FAILED and age < 3600.0:
                 count += 1
-            elif delivery.state is DeliveryState.PENDING and delivery.attempts > 0 and age > _WAITING_SECONDS:
+            elif delivery.state is DeliveryState.PENDING and delivery.attempts > 0 and age > WAITING_SECONDS:
                 count += 1
     return {"deliveries_failed": float(count)}
 

@@ -6,13 +6,12 @@ fault. So events are told in the thread, with the log's last lines, and the aler
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from monitor.actions.events import EventKind, RolloutEvent
 from monitor.actions.journal import EventSink
 from monitor.model.notice import Notice
 from monitor.model.rollout import Measured
 from monitor.notify.compose import duration_words, rollout_notice
+from monitor.notify.routing import Routing
 from monitor.store.api import Unit
 
 _TITLES = {
@@ -32,11 +31,12 @@ _LOUD = frozenset({EventKind.MANUAL_ACTION, EventKind.FINISHED})
 _TAIL_CHARACTERS = 1500
 
 
-def event_sink(receivers: Sequence[str], *, simulated: bool) -> EventSink:
+def event_sink(receivers: Routing, *, simulated: bool) -> EventSink:
     """A sink that queues each event's notice in the transaction that stores the event."""
 
     def queue(unit: Unit, event: RolloutEvent) -> None:
-        unit.outbox.queue(notice_of(unit, event, simulated=simulated), receivers, event.at)
+        notice = notice_of(unit, event, simulated=simulated)
+        unit.outbox.queue(notice, receivers(notice), event.at)
 
     return queue
 

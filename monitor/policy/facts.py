@@ -22,8 +22,8 @@ FACTS: Mapping[str, str] = {
                       "that did, or none in 24 h.",
     "is_neural_draft": "1 where a model drafts (EAGLE, MTP, draft model and the like), 0 where text is looked up "
                        "(n-gram, suffix); none where the method is not known.",
-    "deliveries_failed": "Messages that a receiver refused for good, or that wait for longer than 5 minutes "
-                         "(scope `daemon`).",
+    "deliveries_failed": "Messages that a receiver refused for good, or that wait for longer than 5 minutes; one more "
+                         "while no Alertmanager takes alerts for as long (scope `daemon`).",
     "pages_lost": "Pages that waited on disk for the store and were lost to newer ones or to damage; 0 once that is "
                   "more than an hour ago (scope `daemon`).",
 }

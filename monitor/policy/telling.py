@@ -7,13 +7,17 @@ the same question gets the same answer, and nobody is paged twice. Defaults: Ale
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from monitor.model.alert import Alert, AlertState, Severity
 from monitor.policy.mute import Muter
+
+
+def _anywhere(labels: Mapping[str, str]) -> tuple[str, ...]:
+    return ()
 
 
 class TellReason(StrEnum):
@@ -36,6 +40,7 @@ class TellingPolicy:
     """How alerts are put together and how often they are told (seconds).
 
     A page that nobody has acknowledged is repeated after `page_repeat_seconds`, everything else after `repeat_seconds`.
+    `place` says by an alert's labels where it is told: alerts of different places never share a message.
     """
 
     by: tuple[str, ...] = ("alertname", "severity", "group")
@@ -43,6 +48,7 @@ class TellingPolicy:
     interval_seconds: float = 300.0
     repeat_seconds: float = 4 * 3600.0
     page_repeat_seconds: float = 1800.0
+    place: Callable[[Mapping[str, str]], tuple[str, ...]] = _anywhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +87,8 @@ def tellings(alerts: Iterable[Alert], muter: Muter, now: datetime, policy: Telli
     groups: dict[tuple[str, ...], list[Alert]] = {}
     for alert in alerts:
         if alert.state in (AlertState.FIRING, AlertState.RESOLVED):
-            groups.setdefault(tuple(alert.labels.get(name, "") for name in policy.by), []).append(alert)
+            key = (*(alert.labels.get(name, "") for name in policy.by), *policy.place(alert.labels))
+            groups.setdefault(key, []).append(alert)
     return tuple(_telling(key, members, muter, now, policy) for key, members in groups.items())
 
 

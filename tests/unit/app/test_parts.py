@@ -15,7 +15,7 @@ import pytest
 from monitor.app.evidence import gather, process_states
 from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import environ_for_servers
-from monitor.app.receivers import make_receivers
+from monitor.app.receivers import make_receivers, make_router
 from monitor.app.supervisor import Supervisor
 from monitor.app.view import DaemonView, Heart
 from monitor.config.model import Config
@@ -95,7 +95,7 @@ class TestOutbox:
 
     def test_what_a_receiver_refuses_for_good_goes_to_the_console_and_no_further(self) -> None:
         store, clock, woken = MemoryStore(), FakeClock(), []
-        outbox = StoreOutbox(store, clock, lambda: woken.append(1))
+        outbox = StoreOutbox(store, clock, lambda: woken.append(1), fallback="console")
         notice = self.notice("n")
         with store.write() as unit:
             unit.outbox.queue(notice, ["slack"], clock.now())
@@ -106,9 +106,20 @@ class TestOutbox:
         assert len(outbox.due("console", 10)) == 1
         assert woken
 
+    def test_another_receiver_may_take_over_and_the_console_takes_what_that_refuses(self) -> None:
+        store, clock = MemoryStore(), FakeClock()
+        outbox = StoreOutbox(store, clock, lambda: None, fallback="pager")
+        notice = self.notice("n")
+        with store.write() as unit:
+            unit.outbox.queue(notice, ["slack"], clock.now())
+        outbox.fall_back(notice, "slack")
+        assert [len(outbox.due(name, 10)) for name in ("pager", "console")] == [1, 0]
+        outbox.fall_back(notice, "pager")
+        assert [len(outbox.due(name, 10)) for name in ("pager", "console")] == [1, 1]
+
     def test_a_thread_has_its_first_message_once_that_has_a_name(self) -> None:
         store, clock = MemoryStore(), FakeClock()
-        outbox = StoreOutbox(store, clock, lambda: None)
+        outbox = StoreOutbox(store, clock, lambda: None, fallback="console")
         with store.write() as unit:
             unit.outbox.queue(self.notice("n"), ["slack"], clock.now())
         assert outbox.root_of("t", "slack") is None
@@ -206,7 +217,7 @@ class TestSupervisor:
 class TestReceivers:
     def names(self, **slack: object) -> list[str]:
         config = Config.model_validate({"slack": slack} if slack else {})
-        return [receiver.name for receiver in make_receivers(config, FakeClock())]
+        return [receiver.name for receiver in make_receivers(config, make_router(config), FakeClock())]
 
     def test_slack_goes_before_the_console_and_the_console_is_always_there(self, tmp_path: Path) -> None:
         (tmp_path / "token").write_text("xoxb-1\n")

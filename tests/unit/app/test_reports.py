@@ -36,7 +36,7 @@ class Desk:
         settings = Report.model_validate({"day": "mon", "at": "09:00", "timezone": "Europe/Berlin"})
         self.reports = Reports(
             self.store, [Group(name=GroupName("g"), servers=(ServerName("a"),))], settings, self.folder, host="h",
-            simulated=False, receivers=["slack"], clock=self.clock, told=self._wake, policies=(),
+            simulated=False, receivers=lambda _: ["slack"], clock=self.clock, told=self._wake, policies=(),
         )
 
     def _wake(self) -> None:

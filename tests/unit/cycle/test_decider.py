@@ -60,7 +60,7 @@ class Desk:
 
     def new_decider(self) -> None:
         self.decider = Decider(
-            self.store, self.history, [self.group], self.fleet, begin=self._begin, receivers=["slack"],
+            self.store, self.history, [self.group], self.fleet, begin=self._begin, receivers=lambda _: ["slack"],
             simulated=False, counters=self.counters,
         )
 

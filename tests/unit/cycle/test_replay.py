@@ -106,7 +106,7 @@ def live(store: MemoryStore, alerts: RuleSet, minutes: int) -> list[tuple[dateti
 
     evaluator = Evaluator(
         store, history, Nobody(), servers=SERVERS, groups=[GROUP], alert_rules=alerts, tuning_rules={}, host="h",  # type: ignore[arg-type]
-        receivers=[], telling=TellingPolicy(), watched_since=NOON, simulated=False, credit_seconds=150.0,
+        receivers=lambda _: [], telling=TellingPolicy(), watched_since=NOON, simulated=False, credit_seconds=150.0,
     )  # fmt: skip
     with store.read() as unit:
         every = unit.intervals.between(None, NOON, NOON + timedelta(days=1))

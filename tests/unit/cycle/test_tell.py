@@ -38,8 +38,8 @@ def told(kind: EventKind, *, known: bool = True, detail: str = "", of_change: bo
                 [Change(id=ChangeId("c-1"), rollout=RolloutId("r-1"), server=ServerName("s1"), position=0,
                         state=ChangeState.OBSERVING, current=TWO, proposed=THREE, entered_at=NOON, measured=GAIN)]
             )
-        event_sink(["slack"], simulated=True)(unit, event)
-        event_sink(["slack"], simulated=True)(unit, event)
+        event_sink(lambda _: ["slack"], simulated=True)(unit, event)
+        event_sink(lambda _: ["slack"], simulated=True)(unit, event)
     with store.read() as unit:
         ((notice, (delivery,)),) = unit.outbox.recent(10)
     assert delivery.receiver == "slack"
@@ -94,7 +94,7 @@ def test_it_belongs_to_the_transaction_of_its_event() -> None:
 
     def dies() -> None:
         with store.write() as unit:
-            event_sink(["slack"], simulated=False)(unit, event)
+            event_sink(lambda _: ["slack"], simulated=False)(unit, event)
             raise StoreError("undone")
 
     with pytest.raises(StoreError):

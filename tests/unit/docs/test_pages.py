@@ -52,8 +52,10 @@ def configurations() -> list[str]:
 @pytest.mark.parametrize("text", configurations())
 def test_an_example_of_a_configuration_loads(text: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("xoxb-1\n")
+    (tmp_path / "url").write_text("https://pager.example/in\n")
+    (tmp_path / "key").write_text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
     path = tmp_path / "acceptd.yaml"
-    path.write_text(re.sub(r"/etc/acceptd/[a-z-]*token", str(tmp_path / "token"), text))
+    path.write_text(re.sub(r"/etc/acceptd/[a-z-]*(token|url|key)", rf"{tmp_path}/\1", text))
     assert load_configured_rules(load(path, {}))
 
 
