@@ -40,6 +40,8 @@ class EngineCells:
     has_engine_label: bool = False
     #: Whether its series come through Ray, which prints a counter only from its first increment above 0 on.
     is_rays: bool = False
+    #: The values of `is_streaming` by which counters are split (SGLang).
+    streaming: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -93,6 +95,7 @@ def _bind(model: str, engine: str, draft: _Draft) -> EngineCells:
     numbers: dict[str, Cell] = {}
     keyed: dict[str, dict[str, Cell]] = defaultdict(dict)
     created: dict[str, Cell] = {}
+    streaming: dict[str, frozenset[str]] = {}
     buckets: dict[str, dict[Role, list[Series]]] = defaultdict(dict)
     nearest = {reads: min(spelled) for (reads, role, _), spelled in draft.lines.items() if role is Role.BUCKET}
     for (reads, role, key), spelled in draft.lines.items():
@@ -109,9 +112,10 @@ def _bind(model: str, engine: str, draft: _Draft) -> EngineCells:
             keyed[reads][key] = bind_sum(groups(series))
         else:
             numbers[reads] = bind_sum(groups(series))
+            streaming[reads] = frozenset(way for one in series if (way := one.labels.get("is_streaming")))
     histograms = {
         reads: bound for reads, roles in buckets.items() if (bound := bind_histogram(roles)) is not None
     }
     return EngineCells(
-        model, engine, numbers, dict(keyed), histograms, created, draft.has_engine_label, draft.is_rays
+        model, engine, numbers, dict(keyed), histograms, created, draft.has_engine_label, draft.is_rays, streaming
     )

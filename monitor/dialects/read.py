@@ -9,12 +9,11 @@ from datetime import datetime
 from monitor.dialects import llamacpp, sglang, vllm_v0, vllm_v1
 from monitor.dialects.answers import judge_body, judge_status
 from monitor.dialects.detect import disagreement, is_blind, is_wanted
+from monitor.dialects.doubts import doubts_of
 from monitor.dialects.plan import Plan, Plans
-from monitor.dialects.quantized import rounding_of
-from monitor.dialects.trust import contradiction, flags_of
 from monitor.errors import ExpositionError
 from monitor.exposition import Page, PageReader, Vocabulary
-from monitor.model.reading import EngineReading, Flag, Reading, State, Verdict
+from monitor.model.reading import EngineReading, Reading, State, Verdict
 from monitor.model.server import Engine, ServerName
 
 NO_DIALECT = "none"
@@ -114,7 +113,8 @@ def read_page(
     """The reading of one page; `previous` is the reading before it, which only V0 pages need."""
     page = _without_impossible_counters(page, plan)
     dialect, engines, (verdict, reason) = _read_engines(page, plan, version, _by_engine(previous))
-    notes, flags = _trust(page, plan, dialect, engines)
+    doubts = doubts_of(page, plan, dialect, engines)
+    notes = doubts.notes
     if engines and is_blind(dialect, version):
         notes.append(f"vLLM {version} prints nothing of speculation, on or off")
     if engines and (differs := disagreement(dialect, version)) is not None:
@@ -128,7 +128,7 @@ def read_page(
         verdict=verdict,
         reason="; ".join([reason, *notes]),
         state=State.SLEEPING if engines and all(engine.gauges.sleeping for engine in engines) else None,
-        flags=flags,
+        flags=frozenset(doubts.flags),
         engines=engines,
         process_start=start if start is not None and start > 0 else None,
     )
@@ -187,75 +187,3 @@ def _judge_without_engine(plan: Plan) -> tuple[Verdict, str]:
     if plan.declares_engine:
         return Verdict.NO_SAMPLES_YET, "engine metrics are declared but none has a sample yet"
     return Verdict.NO_ENGINE_METRICS, "metrics text without any engine's series"
-
-
-def _trust(
-    page: Page, plan: Plan, dialect: str, engines: tuple[EngineReading, ...]
-) -> tuple[list[str], frozenset[Flag]]:
-    """Notes and flags about how far the page may be believed."""
-    notes: list[str] = []
-    flags: set[Flag] = set()
-    if plan.layout.duplicates or plan.joined:
-        flags.add(Flag.DUPLICATE_SERIES)
-    notes += plan.joined
-    if page.conflicting:
-        notes.append(f"{len(page.conflicting)} series stand on the page twice with different values")
-    lost = [line for line in plan.lines if page.values[line] is None]
-    if any(page.is_bad(line) for line in lost):
-        flags.add(Flag.BAD_SAMPLE)
-    rounding = rounding_of(plan, page)
-    if rounding:
-        flags.add(Flag.QUANTIZED_COUNTERS)
-    for engine, cells in zip(engines, plan.engines if engines else (), strict=True):
-        counts, positions = engine.counts.speculation, engine.num_speculative_tokens
-        if dialect == sglang.DIALECT and sglang.rate_out_of_range(cells, page.values):
-            flags.add(Flag.ACCEPTANCE_OUT_OF_RANGE)
-        if engine.v0 is not None and engine.v0.draft_tokens and not vllm_v0.is_first_report(engine.v0):
-            flags.add(Flag.V0_COUNTERS_UNRELIABLE)
-        if counts is None or dialect == vllm_v0.DIALECT:
-            continue
-        slack = rounding + torn_slack(engine, dialect, plan.process_start is not None)
-        flags |= flags_of(counts, positions, slack)
-        broken = contradiction(
-            counts,
-            positions=positions if engine.prints_zeros and dialect != sglang.DIALECT else None,
-            traffic=engine.counts.traffic,
-            slack=slack,
-        )
-        if broken is None and dialect in (vllm_v1.DIALECT, llamacpp.DIALECT):
-            broken = vllm_v1.missing_series(cells, counts, has_early_releases=dialect == vllm_v1.DIALECT)
-        if broken is not None:
-            flags.add(Flag.IDENTITIES_BROKEN)
-            notes.append(f"counts contradict each other: {broken}")
-    if _lost_more_than_speculation(dialect, engines):
-        flags.add(Flag.IDENTITIES_BROKEN)
-        notes.append("nor is generation_tokens there, which every release prints: the page may be cut off")
-    if dialect == vllm_v1.DIALECT and plan.mixes_generations:
-        flags.add(Flag.IDENTITIES_BROKEN)
-        notes.append("series that only a V0 engine prints stand beside a V1 engine's")
-    return notes, frozenset(flags)
-
-
-def _lost_more_than_speculation(dialect: str, engines: tuple[EngineReading, ...]) -> bool:
-    """Whether a page without speculation also lacks what stands on every whole page."""
-    if dialect not in (vllm_v1.DIALECT, vllm_v0.DIALECT):
-        return False
-    return any(
-        engine.counts.speculation is None
-        and engine.v0 is None
-        and engine.prints_zeros
-        and (engine.counts.traffic is None or engine.counts.traffic.generation_tokens is None)
-        for engine in engines
-    )
-
-
-def torn_slack(engine: EngineReading, dialect: str, one_process: bool) -> float:
-    """By how much counters of one page may disagree since they were not read at one moment (tokens).
-
-    One process prints its counters between two steps, as llama-server does. Several (`PROMETHEUS_MULTIPROC_DIR`) write
-    files that are read one after the other: one step of every running request may be in one counter and not yet in the
-    next.
-    """
-    if one_process or engine.created is not None or dialect == llamacpp.DIALECT:
-        return 0.0
-    return (engine.num_speculative_tokens or 1) * max(1.0, engine.gauges.running or 0.0)

@@ -120,6 +120,20 @@ def rate_out_of_range(cells: EngineCells, values: Values) -> bool:
     return any((rate := values[line]) is not None and not 0 <= rate <= 1 for line in lines)
 
 
+def missing_series(cells: EngineCells) -> str | None:
+    """Which counters of finished requests are missing beside others that move with them, in words; None where all are.
+
+    A finished request adds to its prompt, its generated tokens and the number of requests at once, under one value of
+    `is_streaming` (`observe_one_finished_request`).
+    """
+    if "verify_calls" in cells.numbers and "generation_tokens" not in cells.numbers:
+        return "generation_tokens missing"
+    if "verify_calls" in cells.numbers and "finished" not in cells.keyed:
+        return "num_requests missing"
+    ways = [found for name in ("generation_tokens", "prompt_tokens") if (found := cells.streaming.get(name))]
+    return "a part of generation_tokens or prompt_tokens is missing" if len(set(ways)) > 1 else None
+
+
 def judge(engines: Sequence[EngineReading], cells: Sequence[EngineCells], values: Values) -> tuple[Verdict, str]:
     """What the page is good for; gauges that stand at 0 belong to a server without speculation."""
     calls = sum(

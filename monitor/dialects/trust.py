@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from monitor.model.counts import SpeculationCounts, TrafficCounts
-from monitor.model.reading import Flag
+from monitor.model.reading import EngineReading, Flag
 
 #: Drafts shorter than this share of num_speculative_tokens on average make late positions look bad (ratio): their
 #: denominators are smaller than the number of drafts. A request's last draft may be cut, so not exactly 1.
@@ -97,9 +97,22 @@ def flags_of(counts: SpeculationCounts, positions: int | None, slack: float = 0.
             flags.add(Flag.ACCEPTANCE_OUT_OF_RANGE)
         elif drafted >= PERFECT_MIN_DRAFT_TOKENS and accepted == drafted:
             flags.add(Flag.SUSPICIOUS_PERFECT_ACCEPTANCE)
+    elif accepted is not None and positions and drafts and accepted > positions * drafts + slack:
+        flags.add(Flag.ACCEPTANCE_OUT_OF_RANGE)
     if positions and drafts and drafted is not None and drafted < FULL_DRAFTS_RATIO * positions * drafts:
         flags.add(Flag.PER_POSITION_CONFOUNDED)
     return frozenset(flags)
+
+
+def torn_slack(engine: EngineReading, at_one_moment: bool) -> float:
+    """By how much counters of one page may disagree since they were not read at one moment (tokens).
+
+    One process prints its counters between two steps. Several (`PROMETHEUS_MULTIPROC_DIR`) write files that are read
+    one after the other: one step of every running request may be in one counter and not yet in the next.
+    """
+    if at_one_moment or engine.created is not None:
+        return 0.0
+    return (engine.num_speculative_tokens or 1) * max(1.0, engine.gauges.running or 0.0)
 
 
 def _listed(values: tuple[float, ...]) -> str:

@@ -25,6 +25,10 @@ DIALECT = "vllm_v0"
 FIRST_REPORT_TOLERANCE = 1e-6
 #: Distance from a whole number within which an estimate of num_speculative_tokens is taken (tokens).
 TOKENS_TOLERANCE = 0.25
+#: The same at the first report, where the numbers of one page must fit exactly (tokens).
+FIRST_REPORT_TOKENS_TOLERANCE = 0.01
+#: What printed averages may be beside counters that say the same (ratio).
+PRINTED_RATIO = 1e-4
 #: Above this an estimate is noise: its error grows with the square of num_speculative_tokens.
 MAX_TOKENS = 20
 
@@ -78,12 +82,12 @@ def _tokens(sums: V0Sums | None, previous: EngineReading | None) -> int | None:
 def is_first_report(sums: V0Sums) -> bool:
     """Whether the counters are still totals: their ratio is the average that the gauge gives.
 
-    With perfect acceptance the ratio never moves, so nothing can be told.
+    With perfect acceptance, or none, the ratio never moves, so nothing can be told.
     """
     if not sums.draft_tokens or sums.accepted is None or sums.emitted is None or sums.acceptance_rate is None:
         return False
     ratio = sums.accepted / sums.draft_tokens
-    return sums.acceptance_rate < 1 and abs(ratio - sums.acceptance_rate) <= FIRST_REPORT_TOLERANCE
+    return 0 < sums.acceptance_rate < 1 and abs(ratio - sums.acceptance_rate) <= FIRST_REPORT_TOLERANCE
 
 
 def find_tokens(now: V0Sums | None, before: V0Sums | None) -> int | None:
@@ -96,7 +100,7 @@ def find_tokens(now: V0Sums | None, before: V0Sums | None) -> int | None:
     if now is None or now.efficiency is None or now.draft_tokens is None or now.emitted is None:
         return None
     if is_first_report(now):
-        return _whole(now.efficiency, now.emitted / now.draft_tokens)
+        return _whole(now.efficiency, now.emitted / now.draft_tokens, FIRST_REPORT_TOKENS_TOLERANCE)
     if before is None or before.draft_tokens is None or before.emitted is None or before.accepted is None:
         return None
     drafted, emitted = now.draft_tokens - before.draft_tokens, now.emitted - before.emitted
@@ -117,20 +121,53 @@ def _mixed_efficiency(now: V0Sums, before: V0Sums, accepted_ratio: float) -> flo
     return now.efficiency + weight * (before.efficiency - now.efficiency)
 
 
-def _whole(efficiency: float, emitted_per_drafted: float) -> int | None:
+def _whole(efficiency: float, emitted_per_drafted: float, tolerance: float = TOKENS_TOLERANCE) -> int | None:
     rest = emitted_per_drafted - efficiency
     if rest * (MAX_TOKENS + 1) <= efficiency:
         return None
     tokens = efficiency / rest
     whole = round(tokens)
-    return whole if 1 <= whole <= MAX_TOKENS and abs(tokens - whole) <= TOKENS_TOLERANCE else None
+    return whole if 1 <= whole <= MAX_TOKENS and abs(tokens - whole) <= tolerance else None
 
 
 def length_of(sums: V0Sums | None, tokens: int | None) -> float | None:
-    """Tokens per draft since start, bonus included: efficiency x (k + 1); None where either is unknown."""
+    """Tokens per draft since start, bonus included: efficiency x (k + 1), 1 at least; None where either is unknown."""
     if sums is None or sums.efficiency is None or tokens is None:
         return None
-    return sums.efficiency * (tokens + 1)
+    length = sums.efficiency * (tokens + 1)
+    return length if length >= 1 - PRINTED_RATIO else None
+
+
+def contradiction(cells: EngineCells, values: Values, engine: EngineReading) -> str | None:
+    """The first identity that a V0 engine's numbers break, in words; None where they agree.
+
+    Adding up running totals keeps order and bounds: accepted <= drafted; drafts = drafted / k emit 1 to k + 1 tokens.
+    """
+    for name in ("v0_efficiency", "v0_acceptance_rate"):
+        share = take(values, cells.numbers.get(name))
+        if share is not None and not 0 <= share <= 1:
+            return f"{name.removeprefix('v0_')} is {share:g}: expected a share"
+    sums, tokens = engine.v0, engine.num_speculative_tokens
+    if sums is None or not sums.draft_tokens:
+        return None
+    drafted, accepted, emitted = sums.draft_tokens, sums.accepted, sums.emitted
+    if accepted is not None and accepted > drafted:
+        return f"{accepted:.0f} accepted of {drafted:.0f} draft tokens"
+    if emitted is not None:
+        least, most = (drafted / tokens, drafted * (tokens + 1) / tokens) if tokens else (0.0, 2 * drafted)
+        if not least * (1 - PRINTED_RATIO) <= emitted <= most * (1 + PRINTED_RATIO):
+            return f"{emitted:.0f} emitted for {drafted:.0f} draft tokens"
+    if sums.efficiency is not None and tokens and length_of(sums, tokens) is None:
+        return f"efficiency {sums.efficiency:g} with {tokens} tokens is less than one token a draft"
+    if is_first_report(sums) and tokens is None and None not in (sums.efficiency, emitted):
+        return "the averages do not fit the counters of the first report"
+    return None
+
+
+def undercounts_tokens(cells: EngineCells, engine: EngineReading) -> bool:
+    """Whether generated tokens are the counter's, one a step, on an engine that drafted."""
+    drafted = engine.v0 is not None and bool(engine.v0.draft_tokens)
+    return drafted and "output_length_sum" not in cells.numbers
 
 
 def _estimate(

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from monitor.dialects import llamacpp, sglang, vllm_v0, vllm_v1
-from monitor.dialects.read import torn_slack
-from monitor.dialects.trust import contradiction, flags_of
+from monitor.dialects.trust import contradiction, flags_of, torn_slack
 from monitor.intervals.differences import subtract
 from monitor.intervals.track import Seen
 from monitor.model.counts import Counts, Gauges
@@ -166,7 +165,8 @@ def _flags(counts: Counts, seen: Seen) -> frozenset[Flag]:
     if speculation is None or seen.dialect == vllm_v0.DIALECT:
         return frozenset(flags)
     positions = seen.engine.num_speculative_tokens
-    slack = 2 * torn_slack(seen.engine, seen.dialect, seen.starts.process is not None) + _rounding(seen)
+    at_one_moment = seen.dialect == llamacpp.DIALECT or seen.starts.process is not None
+    slack = 2 * torn_slack(seen.engine, at_one_moment) + _rounding(seen)
     flags |= flags_of(speculation, positions, slack)
     limit = positions if seen.dialect == vllm_v1.DIALECT and seen.engine.prints_zeros else None
     if contradiction(speculation, positions=limit, traffic=counts.traffic, slack=slack) is not None:
