@@ -108,10 +108,8 @@ def _bind(model: str, engine: str, draft: _Draft) -> EngineCells:
             buckets[reads][role] = series
             if role is not Role.BUCKET:
                 numbers[f"{reads}_{role}"] = bind_sum(groups(series))
-        elif reads in KEYED:
-            keyed[reads][key] = bind_sum(groups(series))
         else:
-            numbers[reads] = bind_sum(groups(series))
+            (keyed[reads] if reads in KEYED else numbers)[key if reads in KEYED else reads] = bind_sum(groups(series))
             streaming[reads] = frozenset(way for one in series if (way := one.labels.get("is_streaming")))
     histograms = {
         reads: bound for reads, roles in buckets.items() if (bound := bind_histogram(roles)) is not None

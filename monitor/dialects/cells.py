@@ -25,6 +25,11 @@ def bind_sum(groups: Iterable[Iterable[int]]) -> Cell:
     return bound[0][0] if len(bound) == 1 and len(bound[0]) == 1 else bound
 
 
+def lines_of(cell: Cell) -> tuple[int, ...]:
+    """Every line of a cell."""
+    return (cell,) if isinstance(cell, int) else tuple(line for group in cell for line in group)
+
+
 def take(values: Values, cell: Cell | None) -> float | None:
     """The number in a cell; None where any part of it is unknown, or there is no cell."""
     if cell is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from monitor.dialects import llamacpp, sglang, vllm_v0, vllm_v1
 from monitor.dialects.bind import EngineCells
+from monitor.dialects.parts import births_apart
 from monitor.dialects.plan import Plan
 from monitor.dialects.quantized import rounding_of
 from monitor.dialects.trust import contradiction, flags_of, torn_slack
@@ -53,6 +54,7 @@ def doubts_of(page: Page, plan: Plan, dialect: str, engines: tuple[EngineReading
         else:
             at_one_moment = dialect == llamacpp.DIALECT or plan.process_start is not None
             _doubt_counts(doubts, dialect, engine, cells, slack=rounding + torn_slack(engine, at_one_moment))
+        doubts.contradict(births_apart(cells, page.values))
         if dialect == sglang.DIALECT:
             _doubt_sglang(doubts, engine, cells, page)
         if dialect in (vllm_v0.DIALECT, vllm_v1.DIALECT) and _lost_more_than_speculation(engine):

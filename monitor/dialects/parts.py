@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from monitor.dialects.bind import EngineCells
-from monitor.dialects.cells import Cell, Values, take, take_each, take_histogram, take_largest
+from monitor.dialects.cells import Cell, Values, lines_of, take, take_each, take_histogram, take_largest
 from monitor.model.counts import Gauges, LatencyCounts, TrafficCounts
 
 #: Which counter's `_created` stands for the whole engine's, first found first: those that every request moves.
 _CREATED_OF = ("generation_tokens", "prompt_tokens", "num_draft_tokens", "num_accepted_tokens", "num_drafts")
+#: Counters of one engine are made within milliseconds (seen on 0.32.0); further apart (seconds) they are of two lives.
+_BORN_TOGETHER_SECONDS = 30.0
 _TRAFFIC = ("generation_tokens", "prompt_tokens", "finished")
 
 
@@ -65,6 +67,14 @@ def read_created(cells: EngineCells, values: Values) -> float | None:
         if created is not None and created > 0:
             return created
     return None
+
+
+def births_apart(cells: EngineCells, values: Values) -> str | None:
+    """How far apart in time an engine's counters were made, in words: a page of two lives; None where together."""
+    lines = [line for name in _CREATED_OF if (cell := cells.created.get(name)) is not None for line in lines_of(cell)]
+    known = [born for line in lines if (born := values[line]) is not None and born > 0]
+    apart = max(known, default=0.0) - min(known, default=0.0)
+    return f"counters of one engine were made {apart:.0f} s apart" if apart > _BORN_TOGETHER_SECONDS else None
 
 
 def has_traffic(traffic: TrafficCounts) -> bool:

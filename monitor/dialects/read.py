@@ -21,6 +21,8 @@ NO_DIALECT = "none"
 MAX_ENGINES = 1000
 #: A counter that is not 0 counts at least one thing; half of one is more than any rounding takes off.
 _LEAST_COUNT = 0.5
+#: Counters made so much before a process (seconds) are not its own: a proxy prints its start time beside them.
+_BORN_BEFORE_SECONDS = 5.0
 
 
 class Dialects:
@@ -120,6 +122,9 @@ def read_page(
     if engines and (differs := disagreement(dialect, version)) is not None:
         notes.append(differs)
     start = page.values[plan.process_start] if plan.process_start is not None else None
+    if start is not None and (born := _oldest(engines)) is not None and born < start - _BORN_BEFORE_SECONDS:
+        notes.append("process_start_time_seconds is younger than the counters: it is another program's")
+        start = None
     return Reading(
         server=server,
         scraped_at=scraped_at,
@@ -132,6 +137,11 @@ def read_page(
         engines=engines,
         process_start=start if start is not None and start > 0 else None,
     )
+
+
+def _oldest(engines: tuple[EngineReading, ...]) -> float | None:
+    """When the first engine's counters were made (unix seconds); None where the page does not say."""
+    return min((engine.created for engine in engines if engine.created is not None), default=None)
 
 
 def _without_impossible_counters(page: Page, plan: Plan) -> Page:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from monitor.dialects.bind import EngineCells
-from monitor.dialects.cells import Cell, Values, take, take_largest
+from monitor.dialects.cells import Cell, Values, lines_of, take, take_largest
 from monitor.dialects.names import Kind, Known, Names
 from monitor.dialects.parts import has_traffic, read_created, read_gauges, read_latency, read_traffic
 from monitor.model.counts import Counts, SpeculationCounts, TrafficCounts
@@ -107,8 +107,7 @@ def _length_now(cells: EngineCells, values: Values) -> float | None:
     cell = cells.numbers.get("accept_length")
     if cell is None:
         return None
-    lines = [cell] if isinstance(cell, int) else [line for group in cell for line in group]
-    lengths = {values[line] for line in lines}
+    lengths = {values[line] for line in lines_of(cell)}
     length = lengths.pop() if len(lengths) == 1 else None
     return length if length is not None and length >= 1 else None
 
@@ -116,7 +115,7 @@ def _length_now(cells: EngineCells, values: Values) -> float | None:
 def rate_out_of_range(cells: EngineCells, values: Values) -> bool:
     """Whether the acceptance gauge is no ratio (before sgl-project/sglang#11572 it counted the bonus token)."""
     cell = cells.numbers.get("accept_rate")
-    lines = () if cell is None else (cell,) if isinstance(cell, int) else [line for group in cell for line in group]
+    lines = lines_of(cell) if cell is not None else ()
     return any((rate := values[line]) is not None and not 0 <= rate <= 1 for line in lines)
 
 
@@ -130,8 +129,9 @@ def missing_series(cells: EngineCells) -> str | None:
         return "generation_tokens missing"
     if "verify_calls" in cells.numbers and "finished" not in cells.keyed:
         return "num_requests missing"
-    ways = [found for name in ("generation_tokens", "prompt_tokens") if (found := cells.streaming.get(name))]
-    return "a part of generation_tokens or prompt_tokens is missing" if len(set(ways)) > 1 else None
+    together = ("generation_tokens", "prompt_tokens", "finished")
+    ways = {found for name in together if (found := cells.streaming.get(name))}
+    return "counters of finished requests are split into different parts" if len(ways) > 1 else None
 
 
 def judge(engines: Sequence[EngineReading], cells: Sequence[EngineCells], values: Values) -> tuple[Verdict, str]:

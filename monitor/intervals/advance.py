@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from monitor.dialects import sglang, vllm_v0
 from monitor.intervals.births import begin_life, learn, noted, page_tokens
-from monitor.intervals.cut import Cut, cut_between, cut_from_zero
+from monitor.intervals.cut import Cut, cut_between, cut_from_zero, most_new
+from monitor.intervals.differences import has_lost
 from monitor.intervals.evidence import (
     CLOCK_SKEW_SECONDS,
     SAME_START_SECONDS,
@@ -27,7 +28,7 @@ from monitor.intervals.track import Context, EngineTrack, Event, EventKind, Mome
 from monitor.model.counts import Counts
 from monitor.model.interval import Interval
 from monitor.model.life import Head, Life, SettingSource, StartEvidence
-from monitor.model.reading import EngineReading, Reading, Verdict
+from monitor.model.reading import EngineReading, Flag, Reading, Verdict
 
 #: Pages that must follow each other without a fall before an inconsistent endpoint is believed again: with two workers
 #: taken at random, one in a thousand such runs is chance.
@@ -78,6 +79,8 @@ def advance_engine(
             return _hold_back(old, seen)
     if old.former is not None and is_near(engine.counts, old.former, old.head.counts):
         return _distrust(old, seen, "its counters returned to where they were before they fell")
+    if old.incomplete is None and has_lost(engine.counts, old.head.counts, estimated=seen.dialect == vllm_v0.DIALECT):
+        return EngineStep(track=replace(old, incomplete=seen), before=old)
     return _continue(old, seen, tokens, context)
 
 
@@ -106,9 +109,10 @@ def _starts_of(life: Life) -> Starts:
 def _setting_moved(life: Life, seen: Seen, tokens: int | None) -> bool:
     """Whether the page shows another number of tokens than the life began with; SGLang's may move by itself.
 
-    Where a position appears with its first accepted token, one more is no other setting.
+    Where a position appears with its first accepted token, one more is no other setting; nor is one fewer on a page
+    that contradicts itself.
     """
-    if not seen.engine.prints_zeros:
+    if not seen.engine.prints_zeros or Flag.IDENTITIES_BROKEN in seen.flags:
         return False
     said = life.setting.num_speculative_tokens
     by_page = life.sources.get("num_speculative_tokens") is SettingSource.PAGE
@@ -143,7 +147,8 @@ def _watched_before_birth(track: Track, seen: Seen, context: Context) -> Moment 
     start = seen.starts.process
     if page is not None and start is not None and page.process_start is not None:
         if abs(start - page.process_start) <= SAME_START_SECONDS:
-            return page.moment  # a new series of a process that was there before: it was 0 then
+            # New series of a process that was there before were 0 then, unless that page had lost them.
+            return page.moment if _can_be_new(page.moment, seen, context) else None
         if not context.wall_is_known and _is_new_process(track, seen):
             return page.moment
     born = seen.starts.latest
@@ -151,6 +156,17 @@ def _watched_before_birth(track: Track, seen: Seen, context: Context) -> Moment 
         return page.moment if page is not None and context.restarted else None
     watched = page.moment if page is not None else track.first_try
     return watched if watched is not None and born > watched.at.timestamp() else None
+
+
+def _can_be_new(before: Moment, seen: Seen, context: Context) -> bool:
+    """Whether all that an engine counted can be younger than a page without it."""
+    created = seen.starts.created
+    if created is not None and context.wall_is_known:
+        return created > before.at.timestamp() - CLOCK_SKEW_SECONDS
+    seconds = seen.moment.seconds_since(before.at, before.monotonic, before.boot_id)
+    traffic = seen.engine.counts.traffic
+    generated = traffic.generation_tokens if traffic is not None else None
+    return generated is None or generated <= most_new(seconds)
 
 
 def _is_new_process(track: Track, seen: Seen) -> bool:
@@ -217,7 +233,9 @@ def _hold_back(old: EngineTrack, seen: Seen) -> EngineStep:
 
 
 def settle_engine(old: EngineTrack, tokens: int | None, context: Context) -> EngineStep | None:
-    """The restart that a page held back most likely shows, where no further page will come; None without one."""
+    """What a page held back most likely shows, where no further page will come; None without one."""
+    if old.incomplete is not None:
+        return _continue(old, old.incomplete, tokens, context)
     if old.pending is None:
         return None
     return _new_life(
@@ -297,7 +315,12 @@ def _continue(old: EngineTrack, seen: Seen, tokens: int | None, context: Context
         return EngineStep(track=replace(old, life=life), lives=(life,) if life is not old.life else (), before=old)
     return EngineStep(
         track=replace(
-            old, life=life, head=_head(life, seen), gauges=seen.engine.gauges, fastest=_fastest(old, cut.interval)
+            old,
+            life=life,
+            head=_head(life, seen),
+            gauges=seen.engine.gauges,
+            incomplete=None,
+            fastest=_fastest(old, cut.interval),
         ),
         interval=cut.interval,
         lives=(life,) if life is not old.life else (),

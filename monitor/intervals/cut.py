@@ -19,8 +19,11 @@ from monitor.model.reading import Flag
 GAP_SCRAPES = 3.0
 #: Shortest covered time of a life's first interval (seconds), where clocks of two machines disagree.
 _MIN_COVERED_SECONDS = 1.0
-#: Engines that print a series only from its first observation on.
-_LAZY = frozenset({vllm_v0.DIALECT, sglang.DIALECT, llamacpp.DIALECT})
+#: Engines that print a counter only from its first observation on.
+_LAZY = frozenset({vllm_v0.DIALECT, sglang.DIALECT})
+#: A counter that was not on the page before counts from 0 up to so many, and so many per second since: an engine's
+#: first minutes. More is a life's worth, and the page before had lost it.
+FIRST_COUNTS, FIRST_COUNTS_PER_SECOND = 2000.0, 1000.0
 #: What a page says of its samples holds for intervals that end with it; the other flags are about totals.
 _INHERITED = frozenset({Flag.DUPLICATE_SERIES, Flag.QUANTIZED_COUNTERS, Flag.BAD_SAMPLE})
 _ROUNDING_RATIO = 1e-5
@@ -28,6 +31,11 @@ _ROUNDING_RATIO = 1e-5
 CLOCK_STEP_SECONDS = 1.0
 #: Numbers that are worked out from averages on V0 and may fall by themselves.
 _ESTIMATED = frozenset({"num_drafts", "num_draft_tokens", "num_accepted_tokens"})
+
+
+def most_new(seconds: float) -> float:
+    """The largest count that an engine can have made in so many seconds, if its counter was not on the page before."""
+    return FIRST_COUNTS + FIRST_COUNTS_PER_SECOND * seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,9 @@ def cut_between(
     if elapsed <= 0:
         return Cut(None)  # clocks cannot tell how long: the next page will count it
     lazy = seen.dialect in _LAZY or not seen.engine.prints_zeros
-    difference = subtract(seen.engine.counts, head.counts, lazy=lazy)
+    # vLLM's Rust front end, whose pages have no start times, prints speculation from the first draft on.
+    late = seen.dialect == vllm_v1.DIALECT and not seen.starts.is_known()
+    difference = subtract(seen.engine.counts, head.counts, lazy=lazy, late=late, most=most_new(elapsed))
     counts = _believable(_without_moved_setting(difference.counts, head.counts, seen), seen)
     fallen = [name for name in difference.fallen if not (seen.dialect == vllm_v0.DIALECT and name in _ESTIMATED)]
     is_gap = _is_gap(elapsed, scrape_seconds)

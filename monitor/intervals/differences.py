@@ -1,11 +1,13 @@
 """The difference of two cumulative counts of one engine, family by family. It does not know lives or resets.
 
 A number that fell has no difference: it is None and named, and everything else stays. A number that was not there
-before has one only where it can have grown from 0.
+before has one only where it can have grown from 0: else a page that lost a line would make the next one count a whole
+life.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from operator import lt, sub
@@ -13,6 +15,7 @@ from operator import lt, sub
 from monitor.model.counts import Counts, Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 
 _LATENCY = tuple(one.name for one in fields(LatencyCounts))
+_SPECULATION = ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "accepted_per_pos")
 
 
 @dataclass(slots=True)
@@ -23,15 +26,35 @@ class Difference:
     fallen: list[str] = field(default_factory=list)
 
 
-def subtract(new: Counts, old: Counts, *, lazy: bool = False) -> Difference:
+def subtract(
+    new: Counts, old: Counts, *, lazy: bool = False, late: bool = False, most: float = math.inf
+) -> Difference:
     """What happened between `old` and `new` of one life.
 
-    `lazy` engines print a series only from its first observation, so what was not there was 0.
+    `lazy` engines print a series only from its first observation on, so what was not there was 0, if it is not above
+    `most`: the largest count that the time between can have made. `late` ones do so for speculation alone.
     """
     fallen: list[str] = []
-    traffic = _traffic(new.traffic, old.traffic, lazy, fallen)
-    speculation = _speculation(new, old, traffic, lazy, fallen)
-    return Difference(Counts(speculation, traffic, _latency(new.latency, old.latency, lazy, fallen)), fallen)
+    first = most if lazy else 0.0
+    traffic = _traffic(new.traffic, old.traffic, first, most, fallen)
+    speculation = _speculation(new, old, traffic, lazy or late, fallen)
+    return Difference(Counts(speculation, traffic, _latency(new.latency, old.latency, first, fallen)), fallen)
+
+
+def has_lost(new: Counts, old: Counts, *, estimated: bool = False) -> bool:
+    """Whether a page lacks counters that the life had: generated tokens, or any of speculation.
+
+    `estimated` speculation counts (vLLM V0) come and go with what they are worked out from.
+    """
+    pairs = [(_generated(new), _generated(old))]
+    if old.speculation is not None and not estimated:
+        now = new.speculation or SpeculationCounts(None, None, None)
+        pairs += [(getattr(now, name), getattr(old.speculation, name)) for name in _SPECULATION]
+    return any(now is None and before is not None for now, before in pairs)
+
+
+def _generated(counts: Counts) -> float | None:
+    return counts.traffic.generation_tokens if counts.traffic is not None else None
 
 
 def _number(name: str, new: float | None, old: float | None, fallen: list[str]) -> float | None:
@@ -44,13 +67,13 @@ def _number(name: str, new: float | None, old: float | None, fallen: list[str]) 
 
 
 def _speculation(
-    new: Counts, old: Counts, traffic: TrafficCounts | None, lazy: bool, fallen: list[str]
+    new: Counts, old: Counts, traffic: TrafficCounts | None, late: bool, fallen: list[str]
 ) -> SpeculationCounts | None:
     now, before = new.speculation, old.speculation
     if now is None:
         return None
     if before is None:
-        return now if _can_be_new(now, traffic) else None
+        return now if late and _can_be_new(now, traffic) else None
     own: list[str] = []
     found = SpeculationCounts(
         num_drafts=_number("num_drafts", now.num_drafts, before.num_drafts, own),
@@ -71,7 +94,9 @@ def _can_be_new(now: SpeculationCounts, traffic: TrafficCounts | None) -> bool:
     """
     generated = traffic.generation_tokens if traffic is not None else None
     drafts = now.num_drafts if now.num_drafts is not None else now.num_draft_tokens
-    return drafts is not None and (drafts == 0 or (generated is not None and drafts <= generated))
+    if drafts is None:
+        return False
+    return drafts == 0 or (generated is not None and drafts + (now.num_accepted_tokens or 0.0) <= generated)
 
 
 def _positions(
@@ -90,16 +115,18 @@ def _positions(
 
 
 def _traffic(
-    new: TrafficCounts | None, old: TrafficCounts | None, lazy: bool, fallen: list[str]
+    new: TrafficCounts | None, old: TrafficCounts | None, first: float, most: float, fallen: list[str]
 ) -> TrafficCounts | None:
-    if new is None:
+    if new is None or (old is None and not first):
         return None
     if old is None:
-        return new if lazy else None
+        # All counters of an engine appear together; its prompts may be longer than what it generated.
+        return new if (new.generation_tokens or 0.0) <= first else None
 
     def grown(name: str) -> float | None:
         now, before = getattr(new, name), getattr(old, name)
-        return _number(name, now, 0.0 if before is None and lazy else before, fallen)
+        can_be_new = before is None and now is not None and 0 <= now <= first
+        return now if can_be_new else _number(name, now, before, fallen)
 
     return TrafficCounts(
         generation_tokens=grown("generation_tokens"),
@@ -107,18 +134,20 @@ def _traffic(
         cached_prompt_tokens=grown("cached_prompt_tokens"),
         engine_steps=grown("engine_steps"),
         step_tokens=grown("step_tokens"),
-        finished=_by_key("finished", new.finished, old.finished, fallen),
-        http_responses=_by_key("http_responses", new.http_responses, old.http_responses, fallen),
+        finished=_by_key("finished", new.finished, old.finished, most, fallen),
+        http_responses=_by_key("http_responses", new.http_responses, old.http_responses, most, fallen),
         rejections=grown("rejections"),
         preemptions=grown("preemptions"),
-        prompt_length=_histogram("prompt_length", new.prompt_length, old.prompt_length, lazy, fallen),
-        output_length=_histogram("output_length", new.output_length, old.output_length, lazy, fallen),
+        prompt_length=_histogram("prompt_length", new.prompt_length, old.prompt_length, first, fallen),
+        output_length=_histogram("output_length", new.output_length, old.output_length, first, fallen),
     )
 
 
-def _by_key(name: str, new: Mapping[str, float], old: Mapping[str, float], fallen: list[str]) -> Mapping[str, float]:
+def _by_key(
+    name: str, new: Mapping[str, float], old: Mapping[str, float], most: float, fallen: list[str]
+) -> Mapping[str, float]:
     """Differences per label value; one that is new counts from 0 (labels appear with their first event)."""
-    if any(key not in new for key in old):
+    if any(key not in new for key in old) or any(value > most for key, value in new.items() if key not in old):
         return {}
     if any(value < old.get(key, 0.0) for key, value in new.items()):
         fallen.append(name)
@@ -127,23 +156,23 @@ def _by_key(name: str, new: Mapping[str, float], old: Mapping[str, float], falle
 
 
 def _latency(
-    new: LatencyCounts | None, old: LatencyCounts | None, lazy: bool, fallen: list[str]
+    new: LatencyCounts | None, old: LatencyCounts | None, first: float, fallen: list[str]
 ) -> LatencyCounts | None:
-    if new is None or (old is None and not lazy):
+    if new is None or (old is None and not first):
         return None
     before = old or LatencyCounts()
     return LatencyCounts(
-        **{name: _histogram(name, getattr(new, name), getattr(before, name), lazy, fallen) for name in _LATENCY}
+        **{name: _histogram(name, getattr(new, name), getattr(before, name), first, fallen) for name in _LATENCY}
     )
 
 
 def _histogram(
-    name: str, new: Histogram | None, old: Histogram | None, lazy: bool, fallen: list[str]
+    name: str, new: Histogram | None, old: Histogram | None, first: float, fallen: list[str]
 ) -> Histogram | None:
     if new is None:
         return None
     if old is None:
-        return new if lazy else None
+        return new if first and new.count <= first else None
     if new.edges != old.edges:
         return None
     if new.count < old.count or any(map(lt, new.cumulative, old.cumulative)):

@@ -32,6 +32,12 @@ _UNTOLD_SECONDS = 15.0
 _LASTING = (Verdict.INCONSISTENT_ENDPOINT, Verdict.RESET_DETECTED, Verdict.COUNTER_GLITCH)
 
 
+#: What makes one page doubtful makes the differences from it doubtful, too.
+_OF_ALL_PAGES = frozenset(
+    {Flag.IDENTITIES_BROKEN, Flag.ACCEPTANCE_OUT_OF_RANGE, Flag.DUPLICATE_SERIES, Flag.BAD_SAMPLE}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class PageInput:
     """One answer of a server: its body, content type and HTTP status."""
@@ -159,6 +165,8 @@ def _follow(readings: Sequence[Reading], *, wall_is_known: bool) -> _Run:
     for interval in found:
         intervals.setdefault(names[interval.life], []).append(interval)
     flags = steps[-1].flags.union(*(interval.flags for interval in found))
+    if found:
+        flags = flags.union(*(step.flags & _OF_ALL_PAGES for step in steps))
     return _Run(verdict, reason, steps[-1].state, flags, intervals)
 
 

@@ -70,7 +70,7 @@ def settle(track: Track, context: Context | None = None) -> tuple[Track, tuple[I
     """The track and intervals if no further page comes: pages held back count as the restarts they look like."""
     engines, intervals = dict(track.engines), []
     for key, engine in track.engines.items():
-        pending = engine.pending
+        pending = engine.pending or engine.incomplete
         tokens = pending.engine.num_speculative_tokens if pending is not None else None
         step = settle_engine(engine, tokens, context or Context())
         if step is not None:

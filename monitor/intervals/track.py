@@ -53,7 +53,8 @@ class EngineTrack:
 
     `pending` is a page whose counters fell without start evidence: the next page decides between a restart and another
     worker answering. `former` is the head before a life that began by falling counters alone, `former_marks` the start
-    marks of the lives before. `doubts` counts the pages that must still follow each other before an inconsistent
+    marks of the lives before. `incomplete` is a page that lacked counters which this life has: the next one counts them
+    over both. `doubts` counts the pages that must still follow each other before an inconsistent
     endpoint gives intervals again, and `doubted` are the start times of the last of them. `fastest` is the highest
     generation seen (tokens/s), None before the first interval.
     """
@@ -62,6 +63,7 @@ class EngineTrack:
     head: Head
     gauges: Gauges | None = None
     pending: Seen | None = None
+    incomplete: Seen | None = None
     former: Counts | None = None
     former_marks: frozenset[str] = frozenset()
     doubts: int = 0

@@ -166,7 +166,8 @@ def sglang_page(
         text += f"# TYPE {name} counter\n" + labelled(name, base, calls)
     for streaming, tokens in (generation or {}).items():
         text += labelled("sglang:generation_tokens_total", {**base, "is_streaming": streaming}, tokens)
-    text += labelled("sglang:num_requests_total", {**base, "is_streaming": "true"}, requests)
+    for number, streaming in enumerate(generation or {"true": 0}):
+        text += labelled("sglang:num_requests_total", {**base, "is_streaming": streaming}, 0 if number else requests)
     return (text + more).encode()
 
 

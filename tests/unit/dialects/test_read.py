@@ -104,6 +104,22 @@ def test_a_zero_start_time_is_none() -> None:
     assert read(v1_page(V1(), process_start=0.0)).process_start is None
 
 
+def test_the_start_time_of_a_proxy_is_not_the_engines() -> None:
+    reading = read(v1_page(V1(100, (70, 50, 30), generation=255), process_start=1788620000.0))
+    assert reading.process_start is None
+    assert "another program's" in reading.reason
+    assert reading.flags == frozenset()
+
+
+def test_a_page_of_two_lives_is_not_believed() -> None:
+    page = v1_page(V1(100, (70, 50, 30), generation=255))
+    page = page.replace(b'generation_tokens_created{engine="0",model_name="model-a"} 1788616077.0',
+                        b'generation_tokens_created{engine="0",model_name="model-a"} 1788620000.0')
+    reading = read(page)
+    assert Flag.IDENTITIES_BROKEN in reading.flags
+    assert "3923 s apart" in reading.reason
+
+
 def test_a_missing_position_is_told() -> None:
     page = v1_page(V1(100, (70, 50, 30), generation=260))
     lines = [

@@ -210,6 +210,50 @@ def test_another_number_of_tokens_without_start_times_is_a_new_life() -> None:
     assert not steps[1].intervals
 
 
+def test_a_page_that_contradicts_itself_shows_no_other_setting() -> None:
+    broken = page(15, replace(LATER, started=None, k=2), flags=frozenset({Flag.IDENTITIES_BROKEN}))
+    steps = follow(page(0, WITHOUT), broken, page(30, replace(LATER.after(10), started=None)))
+    assert [len(step.lives) for step in steps] == [1, 0, 0]
+
+
+def test_counters_missing_on_one_page_are_counted_over_both_and_make_no_spike() -> None:
+    whole = engine_reading(LATER)
+    for lost in (
+        replace(whole.counts, speculation=None),
+        replace(whole.counts, traffic=None),
+    ):
+        steps = follow(page(0, OLD), reading(15, replace(whole, counts=lost)), page(30, LATER.after(40)))
+        assert not steps[1].intervals
+        assert not steps[1].heads
+        interval = only(steps[2])
+        assert (interval.start, interval.elapsed_seconds, interval.speculation_seconds) == (moment(0), 30, 30)
+        assert interval.speculation is not None
+        assert interval.speculation.num_drafts == 80
+
+
+def test_counters_that_stay_away_are_waited_for_once() -> None:
+    both = [engine_reading(OLD.after(steps)) for steps in (10, 20)]
+    gone = [replace(one, counts=replace(one.counts, speculation=None)) for one in both]
+    first, waited, went_on = follow(page(0, OLD), reading(15, gone[0]), reading(30, gone[1]))
+    assert not waited.intervals
+    assert only(went_on).speculation is None
+    assert only(went_on).elapsed_seconds == 30
+    settled, [interval] = settle(follow(page(0, OLD), reading(15, gone[0]))[-1].track)
+    assert interval.traffic is not None
+    assert interval.traffic.generation_tokens == OLD.after(10).generation_tokens - OLD.generation_tokens
+    assert settled.engines["m", "0"].incomplete is None
+    assert first.lives
+
+
+def test_an_engine_that_a_page_of_its_process_had_lost_does_not_count_a_whole_life() -> None:
+    cut = reading(0, verdict=Verdict.NO_ENGINE_METRICS, process_start=-900)
+    assert not follow(cut, page(15, OLD, process_start=-900))[1].intervals  # created long before the cut page
+    old = replace(OLD.after(50_000), started=None)
+    assert not follow(cut, page(15, old, process_start=-900))[1].intervals
+    young = Counted(steps=50, requests=1, started=None)
+    assert follow(cut, page(15, young, process_start=-900))[1].intervals
+
+
 def test_positions_that_vanish_in_one_life_are_a_bad_page() -> None:
     steps = follow(page(0, OLD), page(15, replace(LATER, k=2)))
     assert not steps[1].lives

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from monitor.intervals.differences import subtract
+from monitor.intervals.differences import has_lost, subtract
 from monitor.model.counts import Counts, Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 
 INF = float("inf")
@@ -75,10 +75,15 @@ def test_a_label_that_vanished_makes_its_map_unknown() -> None:
 
 def test_speculation_that_appears_counts_from_zero_where_it_can_have() -> None:
     fresh = replace(NEW, speculation=SpeculationCounts(40, 120, 60, (28, 20, 12)))
-    assert subtract(fresh, replace(OLD, speculation=None)).counts.speculation == fresh.speculation
-    assert subtract(NEW, replace(OLD, speculation=None)).counts.speculation is None  # 140 drafts, 102 tokens
+    before = replace(OLD, speculation=None)
+    assert subtract(fresh, before, late=True).counts.speculation == fresh.speculation
+    assert subtract(fresh, before).counts.speculation is None  # it prints zeros: the page before lost them
+    assert subtract(NEW, before, late=True).counts.speculation is None  # 140 drafts, 102 tokens
+    more = replace(NEW, speculation=SpeculationCounts(40, 120, 70, (38, 20, 12)))
+    assert subtract(more, before, late=True).counts.speculation is None  # 110 tokens from drafts, 102 tokens
     zero = replace(NEW, speculation=SpeculationCounts(0, 0, 0, (0, 0, 0)))
-    assert subtract(zero, replace(OLD, speculation=None, traffic=None)).counts.speculation == zero.speculation
+    before = replace(before, traffic=None)
+    assert subtract(zero, before, late=True).counts.speculation == zero.speculation
 
 
 def test_lazy_engines_print_from_the_first_observation() -> None:
@@ -92,6 +97,41 @@ def test_lazy_engines_print_from_the_first_observation() -> None:
         traffic = subtract(NEW, half, lazy=lazy).counts.traffic
         assert traffic is not None
         assert traffic.prompt_tokens == prompt
+
+
+def test_a_lifes_worth_is_not_new() -> None:
+    assert subtract(NEW, Counts(), lazy=True, most=361).counts.traffic is None
+    latency = subtract(NEW, Counts(), lazy=True, most=139).counts.latency
+    assert latency is not None
+    assert latency.inter_token is None
+    assert NEW.traffic is not None
+    assert OLD.traffic is not None
+    lost = replace(OLD, traffic=replace(OLD.traffic, generation_tokens=None, finished={}))
+    found = subtract(NEW, lost, lazy=True, most=3).counts.traffic
+    assert found is not None
+    assert found.generation_tokens is None
+    assert found.finished == {}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "answer"),
+    [
+        (NEW, OLD, False),
+        (replace(NEW, speculation=None), OLD, True),
+        (replace(NEW, speculation=SpeculationCounts(140, 420, None, (98, 70, 42))), OLD, True),
+        (replace(NEW, speculation=SpeculationCounts(140, 420, 210)), OLD, True),
+        (replace(NEW, traffic=None), OLD, True),
+        (replace(NEW, latency=None), OLD, False),
+        (NEW, Counts(), False),
+        (replace(NEW, speculation=None), replace(OLD, speculation=None), False),
+    ],
+)
+def test_lost_counters(new: Counts, old: Counts, answer: bool) -> None:
+    assert has_lost(new, old) is answer
+
+
+def test_estimates_come_and_go() -> None:
+    assert not has_lost(replace(NEW, speculation=None), OLD, estimated=True)
 
 
 @pytest.mark.parametrize(
