@@ -12,6 +12,7 @@ import typer
 from monitor.cli.context import LOCAL_DB, Context, find_config, state_folder
 from monitor.cli.looking import Json
 from monitor.cli.output import console, errors, print_json, table
+from monitor.cli.recovering import db_recover
 from monitor.clock import SystemClock
 from monitor.config.load import load, without_password
 from monitor.config.model import Config
@@ -241,6 +242,8 @@ def _comment(text: str) -> str:
 
 
 db = typer.Typer(help="The store: its schema and size.", no_args_is_help=True, rich_markup_mode=None)
+
+db.command("recover")(db_recover)
 
 
 @db.command("upgrade")
