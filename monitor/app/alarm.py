@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from monitor.clock import Clock
 from monitor.errors import NotifyError
 from monitor.model.notice import NoticeKind
-from monitor.notify.compose import store_notice
+from monitor.notify.compose_alerts import store_notice
 from monitor.notify.receiver import Receiver, Root
 
 log = logging.getLogger(__name__)

@@ -289,7 +289,8 @@ class Daemon:
             host=host_name(config), receivers=self._router, watched_since=now, simulated=config.simulated,
             telling=TellingPolicy(
                 by=config.notify.group_by, wait_seconds=config.notify.group_wait,
-                interval_seconds=config.notify.group_interval, repeat_seconds=config.notify.repeat,
+                interval_seconds=config.notify.group_interval, digest_above=config.notify.digest_above,
+                repeat_seconds=config.notify.repeat,
                 page_repeat_seconds=min(config.notify.repeat, config.notify.page_repeat), place=self._router.place,
             ),
             undelivered=self._undelivered,

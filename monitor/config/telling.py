@@ -104,6 +104,9 @@ class Notify(Section):
     )
     group_wait: Duration = Field(0.0, description="Wait for others of its group before an alert is told.")
     group_interval: Duration = Field(300.0, description="Least time between two messages on the same group.")
+    digest_above: int = Field(
+        10, ge=1, description="Where more incidents begin within two group_intervals, new ones share one message."
+    )
     repeat: PositiveDuration = Field(4 * 3600.0, description="A firing alert is repeated after this long.")
     page_repeat: PositiveDuration = Field(
         1800.0, description="A page that nobody acknowledged is repeated after this long."

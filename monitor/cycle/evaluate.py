@@ -26,12 +26,12 @@ from monitor.model.record import Baseline, RuleTimer
 from monitor.model.rollout import Change, ChangeState
 from monitor.model.server import Group, GroupName, Server, ServerName
 from monitor.model.signal import SignalSet
-from monitor.notify.compose import alerts_notice
+from monitor.notify.compose_alerts import alerts_notice, silence_notice
 from monitor.notify.routing import Routing
 from monitor.policy.alerts import AlertStep, TransitionKind, step_alerts
 from monitor.policy.evaluate import Evaluation, TimerKey, evaluate
 from monitor.policy.facts import with_facts
-from monitor.policy.mute import Muter
+from monitor.policy.mute import Muter, ending_silences
 from monitor.policy.rule import RuleSet, Scope, scope_of_daemon, scope_of_group, scope_of_server
 from monitor.policy.telling import Telling, TellingPolicy, TellReason, tellings
 from monitor.signals.baseline import baseline_key, is_settled, update_baseline
@@ -261,13 +261,17 @@ class Evaluator:
         """Store alerts, timers and baselines, and queue notices, in one transaction; how many, and who is muted."""
         told, checks = 0, self._slos.checks()
         with self._store.write() as unit:
-            muter = Muter(step.alerts, self._alert_rules.inhibitions, unit.silences.active(now), seen.rolling, now)
+            silences = unit.silences.active(now)
+            muter = Muter(step.alerts, self._alert_rules.inhibitions, silences, seen.rolling, now)
             changed = {(a.fingerprint, a.active_since): a for a in step.changed}
             for telling in tellings(step.alerts, muter, now, self._telling):
                 if telling.is_due:
                     self._queue(unit, telling, seen, now)
                     told += 1
                     changed.update({(a.fingerprint, a.active_since): a for a in telling.told(now)})
+            for silence, muted in ending_silences(silences, step.alerts, now):
+                ending = silence_notice(silence, muted, now, simulated=self._simulated)
+                unit.outbox.queue(ending, self._receivers(ending), now)
             unit.alerts.put(_with_acknowledgements(changed.values(), unit, now))
             unit.timers.put([timer for evaluation in tuned.values() for timer in evaluation.changed])
             for baseline in self._baselines(seen, found, now):

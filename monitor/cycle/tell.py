@@ -10,8 +10,9 @@ from monitor.actions.events import EventKind, RolloutEvent
 from monitor.actions.journal import EventSink
 from monitor.model.notice import Notice
 from monitor.model.rollout import Measured
-from monitor.notify.compose import duration_words, rollout_notice
+from monitor.notify.compose import rollout_notice
 from monitor.notify.routing import Routing
+from monitor.notify.words import duration_words
 from monitor.store.api import Unit
 
 _TITLES = {

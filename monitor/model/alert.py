@@ -89,6 +89,10 @@ class Matcher:
         if self.operator.endswith("~"):
             re.compile(self.value)
 
+    def __str__(self) -> str:
+        """The matcher as people write it: `server=chat-1`."""
+        return f"{self.label}{self.operator}{self.value}"
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether `labels` satisfy the matcher; a missing label counts as empty."""
         found = labels.get(self.label, "")

@@ -22,6 +22,7 @@ class NoticeKind(StrEnum):
     RECOMMENDATION = "recommendation"
     ROLLOUT = "rollout"
     REPORT = "report"
+    SILENCE = "silence"
 
 
 class DeliveryState(StrEnum):

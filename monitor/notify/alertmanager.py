@@ -18,9 +18,9 @@ import requests
 from monitor.clock import Clock
 from monitor.errors import NotifyError
 from monitor.model.alert import Alert, AlertState, Fingerprint, Severity
-from monitor.notify.compose import number_text
 from monitor.notify.faults import no_answer
 from monitor.notify.routing import ALERTMANAGER
+from monitor.notify.words import number_text
 
 log = logging.getLogger(__name__)
 

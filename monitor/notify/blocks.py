@@ -25,6 +25,7 @@ _SIGNS = {
     NoticeKind.RECOMMENDATION: ":bulb:",
     NoticeKind.ROLLOUT: ":arrows_counterclockwise:",
     NoticeKind.REPORT: ":bar_chart:",
+    NoticeKind.SILENCE: ":bell:",
 }
 
 

@@ -1,111 +1,19 @@
-"""What is said of alerts, decisions and reports: the words, before any receiver's form.
+"""What is said of decisions, rollouts and reports: the words, before any receiver's form.
 
 Every notice says what happened, how bad, why (the numbers), and what to do next, with a command to paste.
 """
 
 from __future__ import annotations
 
-import math
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from monitor.model.alert import Alert, Severity
+from monitor.model.alert import Severity
 from monitor.model.decision import Action, Decision, DecisionState
-from monitor.model.notice import Notice, NoticeId, NoticeKind
+from monitor.model.notice import Notice, NoticeKind
 from monitor.model.record import ReportRecord
 from monitor.model.server import Mode
-
-#: Signals shown as percent; everything else is shown as a number with its unit.
-_SHARES = frozenset({"rate", "share", "efficiency", "coverage", "usage", "alpha", "ratio", "disagreement"})
-
-
-def number_text(name: str, value: float | None) -> str:
-    """A signal's value for people: shares in percent, seconds with a unit, counts whole; `no data` for None."""
-    if value is None or not math.isfinite(value):
-        return "no data"
-    if name.startswith("burn_rate"):
-        return f"{value:.1f} times the rate that spends the budget in its period"
-    # Whole words: `generation` is no ratio.
-    if _SHARES & set(name.partition("[")[0].split("_")):
-        return f"{value:.1%}"
-    if "seconds" in name and "per_second" not in name:
-        if abs(value) < 10:
-            return f"{value * 1000:.1f} ms" if abs(value) < 1 else f"{value:.1f} s"
-        return duration_words(value)
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:,.2f}"
-
-
-def evidence_fields(evidence: Mapping[str, float | None], limit: int = 10) -> tuple[tuple[str, str], ...]:
-    """Numbers as fields of a notice, those without data left out."""
-    known = [(name, number_text(name, value)) for name, value in evidence.items() if value is not None]
-    return tuple(known[:limit])
-
-
-def alerts_notice(
-    kind: NoticeKind,
-    *,
-    key: str,
-    thread: str,
-    new: Sequence[Alert],
-    still: Sequence[Alert] = (),
-    ended: Sequence[Alert] = (),
-    edits: bool = False,
-    now: datetime,
-    simulated: bool = False,
-    extra: Mapping[str, str] | None = None,
-) -> Notice:
-    """What is said of one group of alerts: `new` ones, those `still` firing, those that `ended`.
-
-    `extra` holds what was found beside the rules, by fingerprint (a probe's answer, where evidence is kept).
-    """
-    firing = [*new, *still]
-    shown = firing or list(ended)
-    first = shown[0]
-    title = first.annotations.get("summary", first.name)
-    if len(shown) > 1:
-        title = f"{first.name}: {len(shown)} of them ({', '.join(sorted({_place(a) for a in shown}))})"
-    lines = [line for alert in new for line in _alert_lines(alert, len(shown) > 1, extra or {})]
-    for alert in still:
-        lasting = duration_words((now - (alert.fired_at or alert.active_since)).total_seconds())
-        acknowledged = f", acknowledged by {alert.acknowledged_by}" if alert.acknowledged_by else ""
-        lines.append(f"Still firing for {lasting}{acknowledged}: {alert.annotations.get('summary', alert.name)}")
-    for alert in ended:
-        began, end = alert.fired_at or alert.active_since, alert.resolved_at or now
-        lines.append(f"Over after {duration_words((end - began).total_seconds())}: "
-                     f"{alert.annotations.get('summary', alert.name)}")
-    runbook = first.annotations.get("runbook")
-    if firing and runbook:
-        lines.append(f"Runbook: {runbook}")
-    return Notice(
-        id=_new_id(),
-        kind=kind,
-        dedupe_key=f"alert:{key}",
-        thread=f"alert:{thread}",
-        severity=min((alert.severity for alert in shown), key=list(Severity).index),
-        title=title,
-        text="\n".join(lines),
-        fields=evidence_fields(new[0].evidence) if len(new) == 1 else (),
-        created_at=now,
-        labels=first.labels,
-        annotations=first.annotations,
-        edits_root=edits,
-        simulated=simulated,
-    )
-
-
-def _alert_lines(alert: Alert, several: bool, extra: Mapping[str, str]) -> list[str]:
-    lines = [alert.annotations.get("summary", alert.name)] if several else []
-    lines.append(alert.annotations.get("description", ""))
-    lines.append(extra.get(alert.fingerprint, ""))
-    return [line for line in lines if line]
-
-
-def _place(alert: Alert) -> str:
-    return alert.labels.get("server") or alert.labels.get("group") or alert.labels.get("host", "")
-
+from monitor.notify.words import evidence_fields, new_id
 
 _NEXT = {
     Mode.OBSERVE: "This group is only observed: nothing will be done.",
@@ -152,7 +60,7 @@ def decision_notice(
         fields.append(("70/50 rule", decision.threshold.sentence))
     lines.append(_NEXT[mode].format(id=decision.id) if is_managed else _NEXT_WATCHED)
     return Notice(
-        id=_new_id(),
+        id=new_id(),
         kind=NoticeKind.RECOMMENDATION,
         dedupe_key=f"decision:{decision.id}",
         thread=f"decision:{decision.id}",
@@ -193,7 +101,7 @@ def rollout_notice(
 ) -> Notice:
     """A step of a rollout, told in the thread of the decision that began it."""
     return Notice(
-        id=_new_id(),
+        id=new_id(),
         kind=NoticeKind.ROLLOUT,
         dedupe_key=key,
         thread=thread,
@@ -211,7 +119,7 @@ def rollout_notice(
 def report_notice(report: ReportRecord, now: datetime, *, simulated: bool = False) -> Notice:
     """The weekly report: its headline as text, its files attached where the receiver can."""
     return Notice(
-        id=_new_id(),
+        id=new_id(),
         kind=NoticeKind.REPORT,
         dedupe_key=f"report:{report.key}",
         thread=f"report:{report.key}",
@@ -222,48 +130,3 @@ def report_notice(report: ReportRecord, now: datetime, *, simulated: bool = Fals
         attachments=report.files,
         simulated=simulated,
     )
-
-
-def store_notice(
-    kind: NoticeKind, *, host: str, trouble: str, lasted_seconds: float, waiting: int, lost: int, now: datetime,
-    simulated: bool = False,
-) -> Notice:
-    """The store of a daemon does not take what it is given, or (resolved) takes it again."""
-    lasted = duration_words(lasted_seconds)
-    gone = f" {lost} pages were lost meanwhile: the queue was full." if lost else ""
-    if kind is NoticeKind.ALERT_RESOLVED:
-        title = f"acceptd on {host}: the store works again after {lasted}"
-        text = f"Pages that waited on disk go in now.{gone}"
-    else:
-        title = f"acceptd on {host}: the store has not worked for {lasted}"
-        text = "\n".join((
-            trouble,
-            f"Servers are still read; {waiting} pages wait on disk.{gone}",
-            "No alert is evaluated and no change is begun meanwhile.",
-            "Look with `acceptd db check` and `df -h`. Runbook: store-away",
-        ))  # fmt: skip
-    return Notice(
-        id=_new_id(), kind=kind, dedupe_key=f"store:{host}:{kind.value}:{now:%Y%m%dT%H%M%S}", thread=f"store:{host}",
-        severity=Severity.PAGE, title=title, text=text, created_at=now, labels={"host": host, "alertname": "StoreAway"},
-        annotations={"summary": title, "runbook": "store-away"}, edits_root=kind is NoticeKind.ALERT_RESOLVED,
-        simulated=simulated,
-    )
-
-
-def duration_words(seconds: float) -> str:
-    """A length of time as people say it: `45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`."""
-    whole = int(max(0.0, seconds))
-    if whole < 60:
-        return f"{whole} s"
-    minutes = whole // 60
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
-
-
-def _new_id() -> NoticeId:
-    return NoticeId(uuid.uuid4().hex[:12])

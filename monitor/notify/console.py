@@ -15,6 +15,7 @@ _WORDS = {
     NoticeKind.RECOMMENDATION: "RECOMMENDATION",
     NoticeKind.ROLLOUT: "ROLLOUT",
     NoticeKind.REPORT: "REPORT",
+    NoticeKind.SILENCE: "SILENCE",
 }
 
 

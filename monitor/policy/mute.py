@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from monitor.model.alert import Alert, AlertState, Silence
+from monitor.model.alert import Alert, AlertState, Severity, Silence
 from monitor.policy.rule import Inhibition
 
 #: Annotation of an alert rule that is told even while our own change of that server runs: `during_rollout: tell`.
@@ -88,14 +88,20 @@ def _values(alert: Alert, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(alert.labels.get(name, "") for name in names)
 
 
+#: A silence that ends while it still mutes something is told of so long before (seconds): time to prolong it, or to
+#: mend what it hides. One that is short from the start is told of in its last quarter.
+ENDING_SECONDS, _ENDING_SHARE = 1800.0, 0.25
+
+
 def ending_silences(
-    silences: Iterable[Silence], alerts: Iterable[Alert], now: datetime, within_seconds: float
+    silences: Iterable[Silence], alerts: Iterable[Alert], now: datetime
 ) -> list[tuple[Silence, list[Alert]]]:
-    """Silences that end within so many seconds while they still mute firing alerts, each with those alerts."""
-    firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
+    """Silences that end soon while they still mute alerts that would be told, each with those alerts."""
+    firing = [a for a in alerts if a.state is AlertState.FIRING and a.severity is not Severity.INFO]
     found = []
     for silence in silences:
         muted = [alert for alert in firing if silence.mutes(alert.labels, now)]
-        if muted and silence.ends_at - now <= timedelta(seconds=within_seconds):
+        notice = min(timedelta(seconds=ENDING_SECONDS), (silence.ends_at - silence.starts_at) * _ENDING_SHARE)
+        if muted and silence.ends_at - now <= notice:
             found.append((silence, muted))
     return found

@@ -6,13 +6,13 @@ the same question gets the same answer, and nobody is paged twice. Defaults: Ale
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from monitor.model.alert import Alert, AlertState, Severity
+from monitor.model.alert import Alert, AlertState, Fingerprint, Severity
+from monitor.policy.grouping import AlertGroup, digested, grouped, incident_of, is_to_close, is_told, labels_key
 from monitor.policy.mute import Muter
 
 
@@ -40,7 +40,8 @@ class TellingPolicy:
     """How alerts are put together and how often they are told (seconds).
 
     A page that nobody has acknowledged is repeated after `page_repeat_seconds`, everything else after `repeat_seconds`.
-    `place` says by an alert's labels where it is told: alerts of different places never share a message.
+    Where more than `digest_above` incidents begin within two intervals, what is new is told in one message. `place`
+    says by an alert's labels where it is told: alerts of different places never share a message.
     """
 
     by: tuple[str, ...] = ("alertname", "severity", "group")
@@ -48,6 +49,7 @@ class TellingPolicy:
     interval_seconds: float = 300.0
     repeat_seconds: float = 4 * 3600.0
     page_repeat_seconds: float = 1800.0
+    digest_above: int = 10
     place: Callable[[Mapping[str, str]], tuple[str, ...]] = _anywhere
 
 
@@ -84,28 +86,32 @@ class Telling:
 
 def tellings(alerts: Iterable[Alert], muter: Muter, now: datetime, policy: TellingPolicy) -> tuple[Telling, ...]:
     """One answer for each group of firing or just resolved alerts, with the reason where nothing is sent."""
-    groups: dict[tuple[str, ...], list[Alert]] = {}
+    rows = []
     for alert in alerts:
         if alert.state in (AlertState.FIRING, AlertState.RESOLVED):
-            key = (*(alert.labels.get(name, "") for name in policy.by), *policy.place(alert.labels))
-            groups.setdefault(key, []).append(alert)
-    return tuple(_telling(key, members, muter, now, policy) for key, members in groups.items())
+            place = policy.place(alert.labels)
+            rows.append(((*labels_key(alert.labels, policy.by), *place), place, alert))
+    muted = {alert.fingerprint for *_, alert in rows if alert.state is AlertState.FIRING and muter.mute(alert)}
+    groups = grouped(rows)
+    first = [_telling(group, muted, now, policy) for group in groups]
+    news = {number for number, telling in enumerate(first) if telling.reason is TellReason.FIRST}
+    if not news:
+        return tuple(first)
+    together = digested(groups, news, now, above=policy.digest_above, window_seconds=2 * policy.interval_seconds)
+    return tuple(_telling(group, muted, now, policy) for group in together)
 
 
-def _telling(
-    key: tuple[str, ...], members: list[Alert], muter: Muter, now: datetime, policy: TellingPolicy
-) -> Telling:
-    firing = [alert for alert in members if alert.state is AlertState.FIRING]
-    muted = [alert for alert in firing if muter.mute(alert)]
-    loud = [alert for alert in firing if alert not in muted]
-    new = [alert for alert in loud if not _is_told(alert)]
-    still = [alert for alert in loud if _is_told(alert)]
+def _telling(group: AlertGroup, mute: Collection[Fingerprint], now: datetime, policy: TellingPolicy) -> Telling:
+    firing = [alert for alert in group.alerts if alert.state is AlertState.FIRING]
+    muted = [alert for alert in firing if alert.fingerprint in mute]
+    loud = [alert for alert in firing if alert.fingerprint not in mute]
+    new = [alert for alert in loud if not is_told(alert)]
+    still = [alert for alert in loud if is_told(alert)]
     # What was told must be closed even while muted: a message that says "firing" for ever is a lie.
-    ended = [alert for alert in members if _is_to_close(alert)]
-    open_elsewhere = any(_is_told(alert) for alert in muted)
+    ended = [alert for alert in group.alerts if is_to_close(alert)]
+    open_elsewhere = any(is_told(alert) for alert in muted)
     reason = _reason(new, still, ended, muted, open_elsewhere, now, policy)
-    known = [alert.incident for alert in (*still, *ended, *muted, *new) if alert.incident]
-    incident = known[0] if known else _incident(key, new or members)
+    incident = incident_of(group, new)
     return Telling(
         reason=reason,
         incident=incident,
@@ -140,16 +146,6 @@ def _reason(
     return TellReason.REPEAT if since >= repeat else TellReason.NONE
 
 
-def _is_told(alert: Alert) -> bool:
-    return alert.notified_at is not None and alert.fired_at is not None and alert.notified_at >= alert.fired_at
-
-
-def _is_to_close(alert: Alert) -> bool:
-    if alert.state is not AlertState.RESOLVED or alert.resolved_at is None or not _is_told(alert):
-        return False
-    return alert.notified_at is not None and alert.notified_at < alert.resolved_at
-
-
 def _moment(reason: TellReason, new: list[Alert], still: list[Alert], ended: list[Alert]) -> str:
     """The newest stored moment that led to `reason`: the same until something happens."""
     if reason is TellReason.REPEAT:
@@ -157,10 +153,3 @@ def _moment(reason: TellReason, new: list[Alert], still: list[Alert], ended: lis
     else:
         moments = [*(alert.fired_at for alert in new), *(alert.resolved_at for alert in ended)]
     return max((moment.isoformat() for moment in moments if moment), default="")
-
-
-def _incident(key: tuple[str, ...], alerts: list[Alert]) -> str:
-    """A new incident's id: which alert, in which group of alerts, since when."""
-    began = min(alert.fired_at or alert.active_since for alert in alerts)
-    where = hashlib.sha256("\xff".join(key).encode()).hexdigest()[:8]
-    return f"{alerts[0].name}-{where}-{began:%Y%m%dT%H%M%S}"

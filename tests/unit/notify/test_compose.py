@@ -7,23 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.model.alert import Alert, AlertState, Severity, fingerprint
+from monitor.model.alert import Alert, AlertState, Matcher, Severity, Silence, SilenceId, fingerprint
 from monitor.model.decision import Action, Decision, DecisionId, DecisionState, Precondition, Reason, ThresholdAnswer
 from monitor.model.life import Setting
 from monitor.model.notice import NoticeKind
 from monitor.model.record import ReportRecord
 from monitor.model.server import GroupName, Mode, ServerName
-from monitor.notify.compose import (
-    alerts_notice,
-    change_words,
-    decision_notice,
-    duration_words,
-    evidence_fields,
-    gain_words,
-    number_text,
-    refused_notice,
-    report_notice,
-)
+from monitor.notify.compose import change_words, decision_notice, gain_words, refused_notice, report_notice
+from monitor.notify.compose_alerts import alerts_notice, silence_notice
+from monitor.notify.words import duration_words, evidence_fields, number_text
 from monitor.signals.vocabulary import VOCABULARY
 from tests.unit.signals.windows import NOON
 
@@ -177,3 +169,34 @@ def test_a_report_brings_its_files() -> None:
     assert (said.kind, said.text, said.attachments) == (
         NoticeKind.REPORT, "Two servers gain.", ("/r/a.html", "/r/a.md")
     )  # fmt: skip
+
+
+class TestMany:
+    def test_a_storm_is_counted_by_name_and_shows_ten(self) -> None:
+        new = [alert(f"s{n:02}", name="Cliff" if n % 3 else "Down") for n in range(30)]
+        said = alerts_notice(NoticeKind.ALERT_FIRING, key="k", thread="t", new=new, now=NOON)
+        assert said.title == "30 alerts at once: Cliff 20, Down 10"
+        assert len(said.text.splitlines()) == 12
+        assert said.text.splitlines()[-2:] == ["and 20 more new (`acceptd alerts`)", "Runbook: cliff"]
+        assert "Look at the draft" not in said.text
+
+    def test_places_of_many_are_cut_too(self) -> None:
+        said = alerts_notice(
+            NoticeKind.ALERT_FIRING, key="k", thread="t", new=[alert(f"s{n:02}") for n in range(12)], now=NOON
+        )
+        assert said.title.startswith("Cliff: 12 of them (s00, s01") and said.title.endswith("s09 and 2 more)")
+
+
+def test_a_silence_that_ends_says_over_what_and_how_to_go_on() -> None:
+    silence = Silence(
+        id=SilenceId("s-1"), matchers=(Matcher("alertname", "=~", "Accept.*"), Matcher("server", "=", "a")),
+        author="ann", reason="moving racks", starts_at=NOON - timedelta(hours=4), ends_at=NOON + timedelta(minutes=25),
+    )
+    said = silence_notice(silence, [alert("a"), alert("b")], NOON)
+    assert said.title == "Silence s-1 ends in 25 min"
+    assert said.text.splitlines() == [
+        "Set by ann: moving racks", "Still firing below it: 2", "- a fell", "- b fell",
+        "They will be told from 12:25 UTC on.", "To go on: `acceptd silence 'alertname=~Accept.*' server=a --for 4h`",
+    ]  # fmt: skip
+    # A route may go by what they have in common.
+    assert dict(said.labels) == {"alertname": "Cliff", "severity": "page", "group": "g"}

@@ -64,12 +64,18 @@ class TestSilences:
 
     def test_one_that_ends_soon_over_a_firing_alert_is_found(self) -> None:
         slow = alert("TooSlow")
-        warned = ending_silences([silence(end=60)], [slow], minute(50), 900)
+        warned = ending_silences([silence(end=240)], [slow], minute(210))
         assert [(s.id, [a.name for a in muted]) for s, muted in warned] == [("s1", ["TooSlow"])]
-        assert ending_silences([silence(end=60)], [slow], minute(40), 900) == []
-        assert ending_silences([silence(end=60)], [alert(server="b")], minute(50), 900) == []
+        assert ending_silences([silence(end=240)], [slow], minute(209)) == []
+        assert ending_silences([silence(end=240)], [alert(server="b")], minute(230)) == []
         done = alert("TooSlow", state=AlertState.RESOLVED, resolved=5)
-        assert ending_silences([silence(end=60)], [done], minute(50), 900) == []
+        assert ending_silences([silence(end=240)], [done], minute(230)) == []
+        assert ending_silences([silence(end=240)], [alert("TooSlow", severity="info")], minute(230)) == []
+
+    def test_a_short_one_is_told_of_in_its_last_quarter(self) -> None:
+        slow = alert("TooSlow")
+        assert ending_silences([silence(end=20)], [slow], minute(14)) == []
+        assert len(ending_silences([silence(end=20)], [slow], minute(15))) == 1
 
 
 class TestOurOwnRollout:

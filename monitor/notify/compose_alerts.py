@@ -1,0 +1,164 @@
+"""What is said of alerts, of silences over them, and of the store that holds them.
+
+Every notice says what happened, how bad, why (the numbers), and what to do next, with a command to paste.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from monitor.model.alert import Alert, Severity, Silence
+from monitor.model.notice import Notice, NoticeKind
+from monitor.notify.words import duration_words, evidence_fields, new_id
+
+#: Most alerts that a message names one by one.
+_SHOWN = 10
+
+
+def alerts_notice(
+    kind: NoticeKind,
+    *,
+    key: str,
+    thread: str,
+    new: Sequence[Alert],
+    still: Sequence[Alert] = (),
+    ended: Sequence[Alert] = (),
+    edits: bool = False,
+    now: datetime,
+    simulated: bool = False,
+    extra: Mapping[str, str] | None = None,
+) -> Notice:
+    """What is said of one group of alerts: `new` ones, those `still` firing, those that `ended`.
+
+    `extra` holds what was found beside the rules, by fingerprint (a probe's answer, where evidence is kept).
+    """
+    firing = [*new, *still]
+    shown = firing or list(ended)
+    first = shown[0]
+    is_many = len(new) > _SHOWN
+    details = [_alert_lines(alert, len(shown) > 1, is_many, extra or {}) for alert in new]
+    lines = [line for one in _few(details, "new") for line in one]
+    lines += [line for line, in _few([[_still(alert, now)] for alert in still], "that fire on")]
+    lines += [line for line, in _few([[_ended(alert, now)] for alert in ended], "that are over")]
+    if firing:
+        books = list(dict.fromkeys(alert.annotations["runbook"] for alert in firing if "runbook" in alert.annotations))
+        lines += [f"Runbook{'s' if len(books) > 1 else ''}: {', '.join(books[:_SHOWN])}"] if books else []
+    return Notice(
+        id=new_id(),
+        kind=kind,
+        dedupe_key=f"alert:{key}",
+        thread=f"alert:{thread}",
+        severity=min((alert.severity for alert in shown), key=list(Severity).index),
+        title=_title(shown),
+        text="\n".join(lines),
+        fields=evidence_fields(new[0].evidence) if len(new) == 1 else (),
+        created_at=now,
+        labels=first.labels,
+        annotations=first.annotations,
+        edits_root=edits,
+        simulated=simulated,
+    )
+
+
+def _title(alerts: Sequence[Alert]) -> str:
+    """One alert's summary; of several their names, and the places where they are of one name."""
+    if len(alerts) == 1:
+        return _summary(alerts[0])
+    names = Counter(alert.name for alert in alerts)
+    if len(names) > 1:
+        return f"{len(alerts)} alerts at once: {', '.join(f'{name} {count}' for name, count in names.most_common())}"
+    places = sorted({_place(alert) for alert in alerts})
+    left_out = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return f"{alerts[0].name}: {len(alerts)} of them ({', '.join(places[:_SHOWN])}{left_out})"
+
+
+def _few(items: Sequence[list[str]], which: str) -> list[list[str]]:
+    """The first of many, and how many more there are."""
+    left_out = len(items) - _SHOWN
+    return [*items[:_SHOWN], *([[f"and {left_out} more {which} (`acceptd alerts`)"]] if left_out > 0 else [])]
+
+
+def _still(alert: Alert, now: datetime) -> str:
+    lasting = duration_words((now - (alert.fired_at or alert.active_since)).total_seconds())
+    acknowledged = f", acknowledged by {alert.acknowledged_by}" if alert.acknowledged_by else ""
+    return f"Still firing for {lasting}{acknowledged}: {_summary(alert)}"
+
+
+def _ended(alert: Alert, now: datetime) -> str:
+    lasted = (alert.resolved_at or now) - (alert.fired_at or alert.active_since)
+    return f"Over after {duration_words(lasted.total_seconds())}: {_summary(alert)}"
+
+
+def _summary(alert: Alert) -> str:
+    return alert.annotations.get("summary", alert.name)
+
+
+def _alert_lines(alert: Alert, several: bool, is_many: bool, extra: Mapping[str, str]) -> list[str]:
+    """An alert's own words: among several with its summary, among many with nothing else."""
+    lines = [_summary(alert)] if several else []
+    if is_many:
+        return lines
+    lines.append(alert.annotations.get("description", ""))
+    lines.append(extra.get(alert.fingerprint, ""))
+    return [line for line in lines if line]
+
+
+def _place(alert: Alert) -> str:
+    return alert.labels.get("server") or alert.labels.get("group") or alert.labels.get("host", "")
+
+
+def silence_notice(silence: Silence, muted: Sequence[Alert], now: datetime, *, simulated: bool = False) -> Notice:
+    """That a silence ends soon while what it hides still fires; told once for each end that it has."""
+    left = duration_words((silence.ends_at - now).total_seconds())
+    matchers = " ".join(shlex.quote(str(matcher)) for matcher in silence.matchers)
+    lines = [f"Set by {silence.author}: {silence.reason}", f"Still firing below it: {len(muted)}"]
+    lines += [f"- {line}" for line, in _few([[_summary(alert)] for alert in muted], "alerts")]
+    lines.append(f"They will be told from {silence.ends_at:%H:%M} UTC on.")
+    lines.append(f"To go on: `acceptd silence {matchers} --for 4h`")
+    return Notice(
+        id=new_id(),
+        kind=NoticeKind.SILENCE,
+        dedupe_key=f"silence:{silence.id}:{silence.ends_at.isoformat()}",
+        thread=f"silence:{silence.id}",
+        severity=Severity.TICKET,
+        title=f"Silence {silence.id} ends in {left}",
+        text="\n".join(lines),
+        created_at=now,
+        labels=_in_common(muted),
+        simulated=simulated,
+    )
+
+
+def _in_common(alerts: Sequence[Alert]) -> dict[str, str]:
+    """The labels that all of the alerts have with the same value: what a route may go by."""
+    first, *others = alerts
+    return {name: value for name, value in first.labels.items() if all(a.labels.get(name) == value for a in others)}
+
+
+def store_notice(
+    kind: NoticeKind, *, host: str, trouble: str, lasted_seconds: float, waiting: int, lost: int, now: datetime,
+    simulated: bool = False,
+) -> Notice:
+    """The store of a daemon does not take what it is given, or (resolved) takes it again."""
+    lasted = duration_words(lasted_seconds)
+    gone = f" {lost} pages were lost meanwhile: the queue was full." if lost else ""
+    if kind is NoticeKind.ALERT_RESOLVED:
+        title = f"acceptd on {host}: the store works again after {lasted}"
+        text = f"Pages that waited on disk go in now.{gone}"
+    else:
+        title = f"acceptd on {host}: the store has not worked for {lasted}"
+        text = "\n".join((
+            trouble,
+            f"Servers are still read; {waiting} pages wait on disk.{gone}",
+            "No alert is evaluated and no change is begun meanwhile.",
+            "Look with `acceptd db check` and `df -h`. Runbook: store-away",
+        ))  # fmt: skip
+    return Notice(
+        id=new_id(), kind=kind, dedupe_key=f"store:{host}:{kind.value}:{now:%Y%m%dT%H%M%S}", thread=f"store:{host}",
+        severity=Severity.PAGE, title=title, text=text, created_at=now, labels={"host": host, "alertname": "StoreAway"},
+        annotations={"summary": title, "runbook": "store-away"}, edits_root=kind is NoticeKind.ALERT_RESOLVED,
+        simulated=simulated,
+    )
