@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -57,7 +57,7 @@ def cut_between(
     # vLLM's Rust front end, whose pages have no start times, prints speculation from the first draft on.
     late = seen.dialect == vllm_v1.DIALECT and not seen.starts.is_known()
     difference = subtract(seen.engine.counts, head.counts, lazy=lazy, late=late, most=most_new(elapsed))
-    counts = _believable(_without_moved_setting(difference.counts, head.counts, seen), seen)
+    counts = _believable(_without_moved_setting(difference.counts, head.counts, seen), seen, difference.fallen)
     fallen = [name for name in difference.fallen if not (seen.dialect == vllm_v0.DIALECT and name in _ESTIMATED)]
     is_gap = _is_gap(elapsed, scrape_seconds)
     interval = _interval(
@@ -159,9 +159,14 @@ def _without_moved_setting(counts: Counts, head: Counts, seen: Seen) -> Counts:
     return replace(counts, speculation=replace(grown, num_draft_tokens=None))
 
 
-def _believable(counts: Counts, seen: Seen) -> Counts:
-    """V0's counts are worked out from averages that lag by a few seconds: what came out impossible is left out."""
+def _believable(counts: Counts, seen: Seen, fallen: Sequence[str]) -> Counts:
+    """The counts without those of speculation where they were worked out from numbers that do not hold.
+
+    V0's are from averages that lag by a few seconds and may come out impossible; SGLang's from tokens and requests.
+    """
     grown = counts.speculation
+    if seen.dialect == sglang.DIALECT and not {"generation_tokens", "finished"}.isdisjoint(fallen):
+        return replace(counts, speculation=None)
     if seen.dialect != vllm_v0.DIALECT or grown is None:
         return counts
     drafted, accepted = grown.num_draft_tokens, grown.num_accepted_tokens

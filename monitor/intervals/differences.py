@@ -15,6 +15,8 @@ from operator import lt, sub
 from monitor.model.counts import Counts, Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 
 _LATENCY = tuple(one.name for one in fields(LatencyCounts))
+#: Counters that appear by themselves on lazy engines; tokens of prompts and answers come together.
+_ALONE = frozenset({"cached_prompt_tokens", "engine_steps", "step_tokens", "rejections", "preemptions"})
 _SPECULATION = ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "accepted_per_pos")
 
 
@@ -125,7 +127,7 @@ def _traffic(
 
     def grown(name: str) -> float | None:
         now, before = getattr(new, name), getattr(old, name)
-        can_be_new = before is None and now is not None and 0 <= now <= first
+        can_be_new = before is None and now is not None and 0 <= now <= first and name in _ALONE
         return now if can_be_new else _number(name, now, before, fallen)
 
     return TrafficCounts(
