@@ -183,7 +183,8 @@ def _flags(counts: Counts, seen: Seen) -> frozenset[Flag]:
     at_one_moment = seen.dialect == llamacpp.DIALECT or seen.starts.process is not None
     slack = 2 * torn_slack(seen.engine, at_one_moment) + _rounding(seen)
     flags |= flags_of(speculation, positions, slack)
-    limit = positions if seen.dialect == vllm_v1.DIALECT and seen.engine.prints_zeros else None
+    # SGLang's setting may have moved in between, and Ray's page shows a lower bound: neither bounds the counts.
+    limit = positions if seen.dialect != sglang.DIALECT and seen.engine.prints_zeros else None
     if contradiction(speculation, positions=limit, traffic=counts.traffic, slack=slack) is not None:
         flags.add(Flag.IDENTITIES_BROKEN)
     return frozenset(flags)

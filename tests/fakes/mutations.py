@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 from hypothesis import strategies as st
 
@@ -48,3 +49,50 @@ def mutated(draw: st.DrawFn) -> bytes:
                     at = draw(st.sampled_from(digits))
                     body = body[:at] + draw(st.sampled_from([b"0", b"7", b"9"])) + body[at + 1 :]
     return body
+
+
+_COUNTER = re.compile(rb"[^#\n]*(spec_|generation_tokens|tokens_predicted|num_requests_total)")
+
+
+@st.composite
+def damaged(draw: st.DrawFn, page: bytes) -> bytes:
+    """This page with one accident to its counters that leaves every line well formed."""
+    lines = page.split(b"\n")
+    counters = [index for index, line in enumerate(lines) if _COUNTER.match(line)]
+    if len(counters) < 2:
+        return page
+    one, other = draw(st.lists(st.sampled_from(counters), min_size=2, max_size=2, unique=True))
+    head, _, value = lines[one].rpartition(b" ")
+    match draw(st.sampled_from(["lose", "swap", "copy", "relabel", "strip", "rename", "digit", "again"])):
+        case "lose":
+            del lines[one]
+        case "swap":
+            theirs, _, taken = lines[other].rpartition(b" ")
+            lines[one], lines[other] = head + b" " + taken, theirs + b" " + value
+        case "copy":
+            lines[other] = head + b" " + lines[other].rpartition(b" ")[2]
+        case "relabel":
+            label = draw(st.sampled_from([b"position", b"engine", b"model_name", b"is_streaming"]))
+            new = draw(st.sampled_from([b"0", b"1", b"7", b"00", b"-1", b"x", b""]))
+            lines[one] = re.sub(label + rb'="[^"]*"', label + b'="' + new + b'"', lines[one])
+        case "strip":
+            label = draw(st.sampled_from([b"position", b"engine", b"model_name", b"is_streaming"]))
+            lines[one] = re.sub(label + rb'="[^"]*",?', b"", lines[one])
+        case "rename":
+            at = draw(st.integers(1, max(1, len(re.split(rb"[{ ]", lines[one])[0]) - 1)))
+            lines[one] = lines[one][:at] + lines[one][at + 1 :]
+        case "digit":
+            digits = [index for index, byte in enumerate(value) if byte in b"0123456789"]
+            at = draw(st.sampled_from(digits)) if digits else 0
+            new = draw(st.sampled_from([b"", b"0", b"4", b"9"]))
+            lines[one] = head + b" " + (value[:at] + new + value[at + 1 :] or b"0")
+        case "again":
+            lines.insert(other, head + b" " + str(draw(st.integers(0, 99_999))).encode())
+    return b"\n".join(lines)
+
+
+@st.composite
+def spliced(draw: st.DrawFn, first: bytes, second: bytes) -> bytes:
+    """The beginning of one page and the end of another, joined at a line."""
+    before, after = first.split(b"\n"), second.split(b"\n")
+    return b"\n".join(before[: draw(st.integers(1, len(before)))] + after[draw(st.integers(0, len(after) - 1)) :])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.intervals.pages import PageInput, read_pages
-from tests.fakes.mutations import SAMPLES, SMALL, mutated
+from tests.fakes.mutations import EXPOSITION, SAMPLES, SMALL, damaged, mutated, spliced
 
 V1_PAGES = [
     (SAMPLES / f"{name}.prom").read_bytes()
@@ -99,6 +100,71 @@ def test_the_order_of_lines_does_not_matter(page: bytes, random: Any) -> None:
     lines = page.splitlines(keepends=True)
     random.shuffle(lines)
     assert say(b"".join(lines))["models"] == say(page)["models"]
+
+
+PAIRS = [
+    (before.read_bytes(), after.read_bytes())
+    for before in sorted(EXPOSITION.glob("*/*.t0.prom"))
+    for after in [before.with_name(before.name.replace(".t0.", ".t1."))]
+]
+#: Flags by which numbers that contradict each other are told.
+DOUBTS = {"identities_broken", "acceptance_out_of_range", "duplicate_series", "bad_sample", "v0_counters_unreliable"}
+
+
+def broken_identities(said: dict[str, Any]) -> list[str]:
+    """What the numbers that were read say against each other: worked out here, from what is printed alone."""
+    found = []
+    for model in said["models"]:
+        engines = [*model["per_engine"].values()]
+        readings = [part[when] for part in (model, *engines) for when in ("lifetime", "interval") if part[when]]
+        tokens = model["num_speculative_tokens"]
+        for reading in readings:
+            drafts, drafted, accepted = (reading[key] for key in COUNTS[:3])
+            at, length = reading["acceptance_rate_per_position"], reading["acceptance_length"]
+            if drafted is not None and accepted is not None and accepted > drafted:
+                found.append(f"{accepted} accepted of {drafted}")
+            if None not in (tokens, drafts, drafted) and drafted > tokens * drafts * 1.001:
+                found.append(f"{drafted} draft tokens in {drafts} drafts of {tokens}")
+            if at and None not in at and accepted is not None and abs(sum(at) * drafts - accepted) > 0.5:
+                found.append(f"positions {at} of {drafts} drafts, {accepted} accepted")
+            if at and None not in at and any(later > earlier for earlier, later in pairwise(at)):
+                found.append(f"positions rise: {at}")
+            if length is not None and length < 1:
+                found.append(f"length {length}")
+    return found
+
+
+def is_exact(page: bytes) -> bool:
+    """Whether its counters are of one moment: one process, and no Ray in between."""
+    return b"process_start_time_seconds" in page or page.startswith(b"# HELP llamacpp")
+
+
+EXACT = [pair for pair in PAIRS if is_exact(pair[0])]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(EXACT), st.booleans(), st.data())
+def test_numbers_that_contradict_each_other_are_flagged(
+    pair: tuple[bytes, bytes], first: bool, data: st.DataObject
+) -> None:
+    """One of two consecutive pages damaged: what is read keeps every identity, or a flag says that it does not."""
+    bodies = [data.draw(damaged(page)) if index == (not first) else page for index, page in enumerate(pair)]
+    for pages in ([bodies[not first]], bodies):
+        said = say(*pages, elapsed=[15.0] * (len(pages) - 1))
+        check_sane(said)
+        assert not broken_identities(said) or DOUBTS & set(said["flags"]), (broken_identities(said), said["reason"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(EXACT), st.sampled_from(EXACT), st.data())
+def test_two_pages_in_one_are_flagged_where_their_numbers_do_not_fit(
+    pair: tuple[bytes, bytes], other: tuple[bytes, bytes], data: st.DataObject
+) -> None:
+    body = data.draw(spliced(pair[0], data.draw(st.sampled_from([pair[1], *other]))))
+    for pages in ([body], [body, pair[1]], [pair[0], body]):
+        said = say(*pages, elapsed=[15.0] * (len(pages) - 1))
+        check_sane(said)
+        assert not broken_identities(said) or DOUBTS & set(said["flags"]), (broken_identities(said), said["reason"])
 
 
 HOSTILE = (
