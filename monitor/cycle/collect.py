@@ -118,6 +118,8 @@ class Collector:
         self._listener = listener or NoListener()
         self._lock = threading.Lock()
         self._unknown: set[str] = set()
+        #: Whether the store refused the newest page that it was given.
+        self._unstored = False
         self._states = {
             name: _State(readers(name), tracks.get(name, Track(server=name)), last_ok.get(name)) for name in servers
         }
@@ -143,9 +145,14 @@ class Collector:
             self._keep(_page(step, refined, state.last_ok))
         except StoreError as error:
             # The track stays as stored: the next page's interval then covers this one too, and nothing is lost.
-            log.error("page not stored server=%s: %s", name, error)
+            if not self._unstored:
+                log.error("page not stored server=%s (said once for all servers): %s", name, error)
+            self._unstored = True
             self._counters.scraped(name, "not_stored", self._clock.monotonic() - began)
             return
+        if self._unstored:
+            self._unstored = False
+            log.info("pages are stored again server=%s", name)
         state.track = step.track
         if known is not None and known.restarted:
             self._settings.restart_seen(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping
@@ -28,6 +29,10 @@ class FaultyDaemon(Daemon):
     ) -> None:
         super().__init__(folder, None, mode="observe", scrape=scrape or SCRAPE)
         self.limits = dict(limits or {})
+        #: Where its data folder can be seen from here.
+        self.seen_at = self.data_dir
+        #: The process in whose mounts it runs.
+        self.mounts_of: int | None = None
         self.settings["servers"] = [{"name": server.name, "url": server.url} for server in servers]
         self.settings["groups"] = []
         self.settings |= settings
@@ -35,8 +40,18 @@ class FaultyDaemon(Daemon):
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """One more daemon on this configuration, forked."""
-        made = ForkedDaemon(self.config, self.log, self.folder, environ(self.folder), self.limits)
+        made = ForkedDaemon(self.config, self.log, self.folder, environ(self.folder), self.limits, self.mounts_of)
         return made  # type: ignore[return-value]
+
+    def running(self) -> dict[str, Any]:
+        """What the daemon left for the command line."""
+        return dict(json.loads((self.seen_at / "running.json").read_text()))
+
+    def start(self) -> None:
+        """Start the daemon and wait until it says that it runs."""
+        (self.seen_at / "running.json").unlink(missing_ok=True)
+        self.process = self.spawn()
+        self.wait((self.seen_at / "running.json").is_file, "the daemon runs")
 
     def metric(self, beginning: str) -> float:
         """The sum of its own series that begin so; 0 where there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import resource
@@ -22,8 +23,11 @@ Limits = Mapping[str, tuple[int, int]]
 class ForkedDaemon:
     """`acceptd --config FILE run` in a process of its own; looks like a Popen object as far as tests ask."""
 
-    def __init__(self, config: Path, log: Path, folder: Path, environ: Mapping[str, str], limits: Limits) -> None:
-        arguments = (["--config", str(config), "run"], str(log), str(folder), dict(environ), dict(limits))
+    def __init__(
+        self, config: Path, log: Path, folder: Path, environ: Mapping[str, str], limits: Limits, mounts_of: int | None
+    ) -> None:
+        """`mounts_of`: the process whose mounts it sees."""
+        arguments = (["--config", str(config), "run"], str(log), str(folder), dict(environ), dict(limits), mounts_of)
         self._process: BaseProcess = _CONTEXT.Process(target=_run, args=arguments)
         self._process.start()
         assert self._process.pid is not None
@@ -53,9 +57,15 @@ class ForkedDaemon:
 
 
 def _run(
-    arguments: list[str], log: str, folder: str, environ: dict[str, str], limits: dict[str, tuple[int, int]]
+    arguments: list[str], log: str, folder: str, environ: dict[str, str], limits: dict[str, tuple[int, int]],
+    mounts_of: int | None,
 ) -> None:
     """In the child: become what the shell would have started."""
+    if mounts_of is not None:
+        namespace = os.open(f"/proc/{mounts_of}/ns/mnt", os.O_RDONLY)
+        if ctypes.CDLL(None, use_errno=True).setns(namespace, 0):
+            raise OSError(ctypes.get_errno(), "setns")
+        os.close(namespace)
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, handle in enumerate((nothing, out, out)):

@@ -1,0 +1,68 @@
+"""The wall clock jumps, forwards and backwards: counts stay whole, rates true, and nobody is woken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.daemon import LONG_AGO
+from tests.faults.counted import CountedServer, serving
+from tests.faults.daemon import check_whole, head_of
+from tests.faults.shifted import ShiftedDaemon
+
+#: Off the machine's clock, one after the other: an hour either way, a month ahead, and right again.
+JUMPS = ("+1h", "-1h", "+30d", "+0")
+
+
+@pytest.fixture
+def servers() -> Iterator[list[CountedServer]]:
+    found = [CountedServer(f"s{number}") for number in range(3)]
+    with serving(*found):
+        yield found
+
+
+def test_jumps_lose_nothing_make_no_rates_up_and_wake_nobody(tmp_path: Path, servers: list[CountedServer]) -> None:
+    quick = {"ServerDown.for": "2s", "NoSamples.for": "2s", "EngineStuck.for": "2s"}
+    daemon = ShiftedDaemon(tmp_path, *servers, rules={"interval": "500ms", "parameters": quick})
+
+    def read_on(pages: int) -> None:
+        before = [len(server.asked) for server in servers]
+        daemon.wait(
+            lambda: all(len(one.asked) >= was + pages for one, was in zip(servers, before, strict=True)) or None,
+            "pages are read",
+        )
+
+    try:
+        daemon.start()
+        read_on(3)
+        for server in servers:
+            server.restart()
+        read_on(3)
+        for jump in JUMPS:
+            daemon.shift(jump)
+            read_on(3)
+            daemon.cycles(1)
+        truth = {server.name: server.freeze() for server in servers}
+        with daemon.store() as store:
+            daemon.wait(
+                lambda: all(head_of(store, one) == truth[one.name] for one in servers) or None, "counts are whole"
+            )
+            for server in servers:
+                check_whole(store, server, truth[server.name])
+            with store.read() as unit:
+                found = unit.intervals.between(None, LONG_AGO, LONG_AGO.replace(year=2100))
+                told = unit.outbox.recent(100)
+            assert told == [], "somebody was woken"
+        fastest = max(server.rate for server in servers)
+        for interval in found:
+            seconds = (interval.end - interval.start).total_seconds()
+            # By the machine's own time, whatever the wall clock said: none of hours, none that ends before it begins.
+            assert 0 < seconds < 60, interval
+            if interval.speculation is not None and interval.speculation.num_drafts:
+                assert interval.speculation.num_drafts <= 1.5 * fastest * max(seconds, 0.2), interval
+        assert "Traceback" not in daemon.said()
+        daemon.stop()
+    finally:
+        daemon.tear_down()
