@@ -32,17 +32,21 @@ REPLICA = ("ReplicaId", "WorkerId")
 ORIGIN = frozenset(
     {"Component", "NodeAddress", "SessionName", "Version", "WorkerId", "otel_scope_name", "otel_scope_version"}
 )
-_ROLE_LABELS = frozenset({"engine_type", "worker", "worker_type", "worker_role", "role", "model_role"})
-_DRAFT_ROLES = frozenset({"draft", "draft_worker", "drafter"})
-_DRAFT_MARKS = frozenset({"is_draft", "is_draft_worker", "draft_worker"})
+#: Labels that may hold these words as a name of the operator's choosing.
+_FREE = frozenset({"model_name", "engine", "instance", "job", "pod", "namespace"})
+_DRAFT_ROLES = frozenset({"draft", "draft_worker", "draft_model", "drafter"})
+_YES = frozenset({"1", "true", "yes"})
 
 Row = tuple[Meaning, Series]
 
 
 def is_draft_worker(labels: Mapping[str, str]) -> bool:
-    """Whether a series belongs to the draft model's own worker, which repeats what its target does (SGLang)."""
+    """Whether a series belongs to the draft model's own worker, which repeats what its target does (SGLang).
+
+    Builds name the label differently: one says `draft`, or has that word in its name and says yes.
+    """
     return any(
-        (key in _ROLE_LABELS and value in _DRAFT_ROLES) or (key in _DRAFT_MARKS and value.lower() in ("1", "true"))
+        key not in _FREE and (value.lower() in _DRAFT_ROLES or ("draft" in key.lower() and value.lower() in _YES))
         for key, value in labels.items()
     )
 

@@ -93,7 +93,11 @@ def test_what_is_no_histogram_is_none(text: str) -> None:
         ({"is_draft": "True"}, True),
         ({"is_draft": "0"}, False),
         ({"engine_type": "unified"}, False),
+        ({"spec_role": "Draft"}, True),
+        ({"draft": "true"}, True),
+        ({"spec_role": "target"}, False),
         ({"model_name": "draft"}, False),
+        ({"pod": "draft"}, False),
     ],
 )
 def test_draft_workers(labels: dict[str, str], answer: bool) -> None:
