@@ -1,8 +1,8 @@
-"""Adding counts and intervals up: over time within a life; across engines, replicas and lives. No rate is averaged.
+"""Adding counts and intervals up: over time within a life; counts also across engines, replicas and lives.
 
-Over time counts and covered seconds add. Across engines counts add and rates add, never the seconds: eight engines that
-each cover 15 s cover 15 s. A number that is unknown in one part is unknown in the sum; a family that one part lacks is
-added from the others (its covered seconds say how far it reaches). Histograms add only with equal edges.
+Over time counts and covered seconds add; across engines never the seconds: eight engines that each cover 15 s cover
+15 s. A family that one part lacks is added from the others (its covered seconds say how far it reaches). What a number
+is that one part does not know is a question of what the sum is for: see `Adding`.
 """
 
 from __future__ import annotations
@@ -10,68 +10,109 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
 from monitor.model.counts import Counts, Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 from monitor.model.interval import GaugeSpan, Interval
 from monitor.model.reading import Flag
 
 
+def sum_all(values: Iterable[float | None]) -> float | None:
+    """Sum; None where any part is unknown, or there are none."""
+    parts = list(values)
+    known = [value for value in parts if value is not None]
+    return sum(known) if known and len(known) == len(parts) else None
+
+
+def sum_known(values: Iterable[float | None]) -> float | None:
+    """Sum of the known parts; None where none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def add_histograms(parts: Iterable[Histogram | None]) -> Histogram | None:
+    """Sum of histograms with equal edges; None where edges differ, one is unknown, or there are none."""
+    everything = list(parts)
+    known = [part for part in everything if part is not None]
+    if len(known) < len(everything) or any(part.edges != known[0].edges for part in known):
+        return None
+    return pool_histograms(known)
+
+
+def pool_histograms(parts: Iterable[Histogram | None]) -> Histogram | None:
+    """Sum of the known histograms with the edges of the last (an engine upgrade may change them); None without any."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    edges = known[-1].edges
+    known = [part for part in known if part.edges == edges]
+    return Histogram(
+        edges,
+        tuple(map(sum, zip(*(part.cumulative for part in known), strict=True))),
+        sum(part.total for part in known),
+        sum(part.count for part in known),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """What a sum makes of parts that do not know a number, or have a histogram with other edges."""
+
+    numbers: Callable[[Iterable[float | None]], float | None]
+    histograms: Callable[[Iterable[Histogram | None]], Histogram | None]
+
+
+#: For sums that stand for their parts (rollups, totals): unknown in one part is unknown in the sum.
+EXACT = Adding(sum_all, add_histograms)
+#: For samples of a window (means, quantiles, shares): what is known of it.
+KNOWN = Adding(sum_known, pool_histograms)
+
+
 def add_speculation(parts: Sequence[SpeculationCounts]) -> SpeculationCounts | None:
-    """Sum of speculation counts; a position that a part does not have counts 0 there. None without parts."""
+    """Sum of speculation counts, exact; a position that a part does not have counts 0 there. None without parts."""
     if not parts:
         return None
     return SpeculationCounts(
-        num_drafts=_sum(part.num_drafts for part in parts),
-        num_draft_tokens=_sum(part.num_draft_tokens for part in parts),
-        num_accepted_tokens=_sum(part.num_accepted_tokens for part in parts),
+        num_drafts=sum_all(part.num_drafts for part in parts),
+        num_draft_tokens=sum_all(part.num_draft_tokens for part in parts),
+        num_accepted_tokens=sum_all(part.num_accepted_tokens for part in parts),
         accepted_per_pos=_add_positions([part.accepted_per_pos for part in parts]),
         drafted_per_pos=_add_positions([part.drafted_per_pos for part in parts]),
     )
 
 
-def add_traffic(parts: Sequence[TrafficCounts]) -> TrafficCounts | None:
+def add_traffic(parts: Sequence[TrafficCounts], how: Adding = EXACT) -> TrafficCounts | None:
     """Sum of token, step and request counts; None without parts."""
     if not parts:
         return None
+
+    def total(get: Callable[[TrafficCounts], float | None]) -> float | None:
+        return how.numbers(map(get, parts))
+
     return TrafficCounts(
-        generation_tokens=_sum(part.generation_tokens for part in parts),
-        prompt_tokens=_sum(part.prompt_tokens for part in parts),
-        cached_prompt_tokens=_sum(part.cached_prompt_tokens for part in parts),
-        engine_steps=_sum(part.engine_steps for part in parts),
-        step_tokens=_sum(part.step_tokens for part in parts),
-        finished=_add_keys([part.finished for part in parts]),
-        http_responses=_add_keys([part.http_responses for part in parts]),
-        rejections=_sum_known(part.rejections for part in parts),
-        preemptions=_sum(part.preemptions for part in parts),
-        prompt_length=add_histograms([part.prompt_length for part in parts]),
-        output_length=add_histograms([part.output_length for part in parts]),
+        generation_tokens=total(lambda part: part.generation_tokens),
+        prompt_tokens=total(lambda part: part.prompt_tokens),
+        cached_prompt_tokens=total(lambda part: part.cached_prompt_tokens),
+        engine_steps=total(lambda part: part.engine_steps),
+        step_tokens=total(lambda part: part.step_tokens),
+        finished=_add_keys(part.finished for part in parts),
+        http_responses=_add_keys(part.http_responses for part in parts),
+        rejections=sum_known(part.rejections for part in parts),  # of a whole server: one of its engines carries them
+        preemptions=total(lambda part: part.preemptions),
+        prompt_length=how.histograms(part.prompt_length for part in parts),
+        output_length=how.histograms(part.output_length for part in parts),
     )
 
 
-def add_latency(parts: Sequence[LatencyCounts]) -> LatencyCounts | None:
+def add_latency(parts: Sequence[LatencyCounts], how: Adding = EXACT) -> LatencyCounts | None:
     """Sum of latency histograms; None without parts."""
     if not parts:
         return None
     return LatencyCounts(
-        time_to_first_token=add_histograms([part.time_to_first_token for part in parts]),
-        inter_token=add_histograms([part.inter_token for part in parts]),
-        time_per_output_token=add_histograms([part.time_per_output_token for part in parts]),
-        e2e_request=add_histograms([part.e2e_request for part in parts]),
-        queue=add_histograms([part.queue for part in parts]),
-    )
-
-
-def add_histograms(parts: Sequence[Histogram | None]) -> Histogram | None:
-    """Sum of histograms with equal edges; None where edges differ, one is unknown, or there are none."""
-    known = [part for part in parts if part is not None]
-    if not known or len(known) != len(parts) or any(part.edges != known[0].edges for part in known):
-        return None
-    return Histogram(
-        known[0].edges,
-        tuple(map(sum, zip(*(part.cumulative for part in known), strict=True))),
-        sum(part.total for part in known),
-        sum(part.count for part in known),
+        time_to_first_token=how.histograms(part.time_to_first_token for part in parts),
+        inter_token=how.histograms(part.inter_token for part in parts),
+        time_per_output_token=how.histograms(part.time_per_output_token for part in parts),
+        e2e_request=how.histograms(part.e2e_request for part in parts),
+        queue=how.histograms(part.queue for part in parts),
     )
 
 
@@ -120,60 +161,14 @@ def over_time(intervals: Sequence[Interval]) -> Interval:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Across:
-    """Several engines over the same time: their counts and rates together. Rates are None where one is unknown."""
-
-    counts: Counts
-    generation_tokens_per_second: float | None
-    prompt_tokens_per_second: float | None
-    drafts_per_second: float | None
-    flags: frozenset[Flag]
-    partial: bool
-
-
-def across(intervals: Sequence[Interval]) -> Across:
-    """Intervals of different engines or lives, one each, over about the same time. Gaps give no rates."""
-    return Across(
-        counts=add_counts([counts_of(interval) for interval in intervals]),
-        generation_tokens_per_second=_sum(
-            _rate(one, one.traffic.generation_tokens, one.traffic_seconds) for one in intervals if one.traffic
-        ),
-        prompt_tokens_per_second=_sum(
-            _rate(one, one.traffic.prompt_tokens, one.traffic_seconds) for one in intervals if one.traffic
-        ),
-        drafts_per_second=_sum(
-            _rate(one, one.speculation.num_drafts, one.speculation_seconds) for one in intervals if one.speculation
-        ),
-        flags=frozenset[Flag]().union(*(interval.flags for interval in intervals)),
-        partial=any(interval.partial for interval in intervals),
-    )
-
-
-def _rate(interval: Interval, count: float | None, seconds: float) -> float | None:
-    return None if count is None or seconds <= 0 or interval.is_gap else count / seconds
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    """Sum; None where any part is unknown, or there are none."""
-    total, seen = 0.0, False
-    for value in values:
-        if value is None:
-            return None
-        total, seen = total + value, True
-    return total if seen else None
-
-
-def _sum_known(values: Iterable[float | None]) -> float | None:
-    """Sum of the known parts: for numbers of a whole server, which only one of its engines carries."""
-    return _sum([value for value in values if value is not None])
-
-
 def _add_positions(parts: Sequence[tuple[float, ...] | None]) -> tuple[float, ...] | None:
     known = [part for part in parts if part is not None]
     if not known or len(known) != len(parts):
         return None
-    return tuple(sum(column) for column in zip_longest(*known, fillvalue=0.0))
+    length = max(map(len, known))
+    if any(len(part) != length for part in known):
+        known = [part + (0.0,) * (length - len(part)) for part in known]
+    return tuple(map(sum, zip(*known, strict=True)))
 
 
 def _add_keys(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:

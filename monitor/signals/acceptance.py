@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from monitor.intervals.adding import sum_known
 from monitor.model.interval import Interval
 from monitor.model.record import Baseline
 from monitor.model.signal import NoData
 from monitor.signals.accepted import Accepted, add_accepted, censored_alpha
-from monitor.signals.pool import add_known
 from monitor.signals.sheet import Sheet
 from monitor.signals.uncertainty import ratio_estimate
 from monitor.signals.window import Window, is_rateable, is_reliable
@@ -74,7 +74,7 @@ def _write_samples(
         if absent in (NoData.NO_DRAFTS, NoData.SPECULATION_OFF):
             drafts = 0.0
     sheet.put("num_drafts", drafts, drafts or 0.0, absent=absent)
-    finished = add_known(interval.traffic.finished_requests for interval in intervals if interval.traffic is not None)
+    finished = sum_known(interval.traffic.finished_requests for interval in intervals if interval.traffic is not None)
     sheet.put("finished_requests", finished, finished or 0.0,
               absent=NoData.NOT_EXPORTED if intervals else absent)
     covered = [

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from monitor.intervals.adding import add_speculation
+from monitor.model.counts import SpeculationCounts
 from monitor.model.interval import Interval
 from monitor.model.life import Setting
-from monitor.signals.pool import add_speculation
 from monitor.signals.uncertainty import Estimate, ratio_estimate, within_draft_variance
 from monitor.signals.window import is_reliable
 
@@ -119,17 +120,28 @@ def add_accepted(intervals: Sequence[Interval], setting: Setting | None) -> Acce
     per_pos = pooled.accepted_per_pos
     drafted = pooled.drafted_per_pos
     survival = survival_of(per_pos, drafts, drafted) if per_pos is not None else None
-    draft_tokens = pooled.num_draft_tokens
-    if draft_tokens is None and tokens:
-        draft_tokens = drafts * tokens
+    per_draft = _tokens_per_draft(blocks, kept)
+    if per_draft is None:
+        per_draft = tokens
     return Accepted(
         num_drafts=drafts,
-        num_draft_tokens=draft_tokens,
+        num_draft_tokens=drafts * per_draft if per_draft is not None else None,
         num_accepted_tokens=pooled.num_accepted_tokens,
         survival=survival,
         blocks_per_pos=tuple(count.accepted_per_pos or () for count in kept) if per_pos is not None else None,
         blocks=tuple(blocks),
     )
+
+
+def _tokens_per_draft(blocks: Sequence[tuple[float, float]], counts: Sequence[SpeculationCounts]) -> float | None:
+    """Mean length of the drafts whose draft tokens are known; None where none are."""
+    known = [
+        (drafts, count.num_draft_tokens)
+        for (drafts, _), count in zip(blocks, counts, strict=True)
+        if count.num_draft_tokens is not None
+    ]
+    made = sum(drafts for drafts, _ in known)
+    return sum(drafted for _, drafted in known) / made if made > 0 else None
 
 
 def censored_alpha(accepted: Accepted, tokens: int | None) -> Estimate | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from monitor.intervals.adding import KNOWN, add_latency
 from monitor.model.signal import NoData
-from monitor.signals.pool import add_latency
 from monitor.signals.sheet import Sheet
 from monitor.signals.window import Window
 
 
 def write_latency(sheet: Sheet, window: Window) -> None:
     """Write mean, p50, p95 and p99 of every latency histogram down (seconds)."""
-    pooled = add_latency([i.latency for _, i in window.recent if i.latency is not None])
+    pooled = add_latency([i.latency for _, i in window.recent if i.latency is not None], KNOWN)
     absent = NoData.NOT_EXPORTED if window.recent else NoData.NO_INTERVALS
     for stem, histogram in (
         ("time_to_first_token_seconds", pooled.time_to_first_token if pooled else None),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from monitor.intervals.adding import KNOWN, add_traffic
 from monitor.model.counts import TrafficCounts
 from monitor.model.interval import GaugeSpan, Interval
 from monitor.model.signal import NoData
-from monitor.signals.pool import add_traffic
 from monitor.signals.sheet import Sheet
 from monitor.signals.window import Window, is_rateable
 
@@ -108,7 +108,7 @@ def _write_gauges(sheet: Sheet, streams: Streams, absent: NoData) -> None:
 
 
 def _write_requests(sheet: Sheet, window: Window, absent: NoData) -> None:
-    traffic = add_traffic([i.traffic for _, i in window.recent if i.traffic is not None])
+    traffic = add_traffic([i.traffic for _, i in window.recent if i.traffic is not None], KNOWN)
     prompts = traffic.prompt_length if traffic else None
     outputs = traffic.output_length if traffic else None
     for name, histogram in (("mean_prompt_tokens", prompts), ("mean_output_tokens", outputs)):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from monitor.intervals.adding import sum_known
 from monitor.model.interval import Interval
 from monitor.model.signal import NoData
 from monitor.signals.acceptance import why_no_acceptance
-from monitor.signals.pool import add_known
 from monitor.signals.sheet import Sheet
 from monitor.signals.window import Window, is_rateable
 
@@ -131,7 +131,7 @@ def _why_none(window: Window) -> NoData:
     if not window.recent:
         return NoData.NO_INTERVALS
     moved = [i.traffic.generation_tokens for _, i in window.of_setting if i.traffic is not None]
-    return NoData.NO_TRAFFIC if moved and not add_known(moved) else NoData.NOT_EXPORTED
+    return NoData.NO_TRAFFIC if moved and not sum_known(moved) else NoData.NOT_EXPORTED
 
 
 def _write_prefill(sheet: Sheet, intervals: Sequence[Interval], absent: NoData) -> None:

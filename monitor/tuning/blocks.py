@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from monitor.intervals.adding import KNOWN, add_traffic, pool_histograms, sum_known
 from monitor.model.counts import Histogram
 from monitor.model.interval import Interval
 from monitor.signals.accepted import add_accepted
 from monitor.signals.load import error_ratio
-from monitor.signals.pool import add_histograms, add_known, add_traffic
 from monitor.signals.steps import decode_batch, step_time
 from monitor.signals.window import is_rateable
 
@@ -67,7 +67,7 @@ def blocks_of(intervals: Iterable[Interval], seconds: float = BLOCK_SECONDS) -> 
 
 
 def _block(slot: int, intervals: Sequence[Interval]) -> Block:
-    traffic = add_traffic([i.traffic for i in intervals if i.traffic is not None])
+    traffic = add_traffic([i.traffic for i in intervals if i.traffic is not None], KNOWN)
     accepted = add_accepted(intervals, None)
     steps = step_time(intervals, None)
     batch = decode_batch(intervals)
@@ -93,8 +93,8 @@ def _block(slot: int, intervals: Sequence[Interval]) -> Block:
         preemptions=(traffic.preemptions or 0.0) if traffic else 0.0,
         responses=responses,
         errors=(ratio or 0.0) * responses,
-        time_to_first_token=add_histograms(i.latency.time_to_first_token for i in intervals if i.latency),
-        time_per_output_token=add_histograms(i.latency.time_per_output_token for i in intervals if i.latency),
+        time_to_first_token=pool_histograms(i.latency.time_to_first_token for i in intervals if i.latency),
+        time_per_output_token=pool_histograms(i.latency.time_per_output_token for i in intervals if i.latency),
     )
 
 
@@ -118,5 +118,5 @@ def _goodput(intervals: Sequence[Interval]) -> float | None:
 
 def _mean(intervals: Sequence[Interval], get: Callable[[Interval], float | None]) -> float | None:
     known = [(value, i.elapsed_seconds) for i in intervals if (value := get(i)) is not None]
-    weight = add_known(seconds for _, seconds in known)
+    weight = sum_known(seconds for _, seconds in known)
     return sum(value * seconds for value, seconds in known) / weight if weight else None

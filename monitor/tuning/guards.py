@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.signals.pool import add_histograms
+from monitor.intervals.adding import pool_histograms
 from monitor.tuning.blocks import Block
 
 
@@ -85,7 +85,7 @@ def _mean_kv(blocks: Sequence[Block]) -> float | None:
 
 
 def _p95(name: str, blocks: Sequence[Block], guards: Guards) -> float | None:
-    pooled = add_histograms(b.time_to_first_token if name == "TTFT" else b.time_per_output_token for b in blocks)
+    pooled = pool_histograms(b.time_to_first_token if name == "TTFT" else b.time_per_output_token for b in blocks)
     return pooled.quantile(0.95) if pooled is not None and pooled.count >= guards.min_observations else None
 
 

@@ -6,10 +6,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from monitor.intervals.adding import sum_known
 from monitor.model.interval import Interval
 from monitor.model.life import Setting
 from monitor.signals.accepted import add_accepted
-from monitor.signals.pool import add_known
 from monitor.signals.steps import decode_batch, step_time
 from monitor.signals.window import Pair, is_rateable, is_reliable
 from monitor.tuning.observed import CostRow, Row
@@ -32,7 +32,7 @@ def row_of(intervals: Sequence[Interval], setting: Setting) -> Row:
     if accepted is not None:
         estimate = accepted.length_estimate()
         error = max(1e-4, (estimate.high - estimate.low) / 4.0 / estimate.value)
-    finished = add_known(i.traffic.finished_requests for i in intervals if i.traffic is not None)
+    finished = sum_known(i.traffic.finished_requests for i in intervals if i.traffic is not None)
     return Row(
         survival=_full(accepted.survival, setting) if accepted else None,
         length=length,

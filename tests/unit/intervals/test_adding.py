@@ -1,4 +1,4 @@
-"""Adding up: over time counts and seconds, across engines counts and rates."""
+"""Adding up: over time counts and seconds, across engines counts; exact, or what is known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.intervals.adding import across, add_counts, add_histograms, add_speculation, over_time
+from monitor.intervals.adding import (
+    KNOWN,
+    add_counts,
+    add_histograms,
+    add_speculation,
+    add_traffic,
+    over_time,
+    pool_histograms,
+    sum_all,
+    sum_known,
+)
 from monitor.model.counts import Counts, Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 from monitor.model.interval import GaugeSpan, Interval
 from monitor.model.life import LifeId
@@ -71,27 +81,14 @@ def test_over_time_refuses_two_lives_and_none() -> None:
         over_time([])
 
 
-def test_across_engines_rates_add_and_seconds_do_not() -> None:
-    both = across([interval(0, 15), interval(0, 10, life="b", partial=True)])
-    assert both.counts.traffic is not None
-    assert both.counts.traffic.generation_tokens == 200
-    assert both.generation_tokens_per_second == pytest.approx(100 / 15 + 100 / 10)
-    assert both.drafts_per_second == pytest.approx(40 / 15 + 40 / 10)
-    assert both.prompt_tokens_per_second == pytest.approx(10 / 15 + 10 / 10)
-    assert both.partial
-
-
-def test_across_engines_what_is_unknown_in_one_is_unknown_in_the_sum() -> None:
-    both = across([interval(0, 15), interval(0, 15, life="b", tokens=None)])
-    assert both.counts.traffic is not None
-    assert both.counts.traffic.generation_tokens is None
-    assert both.generation_tokens_per_second is None
-    assert both.drafts_per_second is not None
-    assert across([]).generation_tokens_per_second is None
-
-
-def test_a_gap_gives_no_rate() -> None:
-    assert across([interval(0, 500, is_gap=True)]).generation_tokens_per_second is None
+def test_across_engines_what_is_unknown_in_one_is_unknown_in_an_exact_sum_alone() -> None:
+    parts = [TrafficCounts(generation_tokens=100, finished={"stop": 1}), TrafficCounts(finished={"stop": 2})]
+    exact, known = add_traffic(parts), add_traffic(parts, KNOWN)
+    assert exact is not None
+    assert known is not None
+    assert (exact.generation_tokens, known.generation_tokens) == (None, 100)
+    assert exact.finished == known.finished == {"stop": 3}
+    assert (sum_all([]), sum_known([None]), sum_known([None, 2.0]), sum_all([None, 2.0])) == (None, None, 2, None)
 
 
 def test_positions_of_different_settings() -> None:
@@ -109,6 +106,9 @@ def test_histograms_add_only_with_equal_edges() -> None:
     assert add_histograms([one, Histogram((0.2, INF), (1, 2), 0.5, 2)]) is None
     assert add_histograms([one, None]) is None
     assert add_histograms([]) is None
+    newer = Histogram((0.2, INF), (1, 2), 0.5, 2)
+    assert pool_histograms([one, None, newer, newer]) == Histogram((0.2, INF), (2, 4), 1.0, 4)
+    assert pool_histograms([None]) is None
     latency = add_counts([Counts(latency=LatencyCounts(queue=one)), Counts(latency=LatencyCounts(queue=one))]).latency
     assert latency is not None
     assert latency.queue is not None

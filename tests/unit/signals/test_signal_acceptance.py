@@ -130,6 +130,15 @@ def test_drafted_tokens_that_are_not_counted_follow_from_the_setting():
     assert build(pairs).value("acceptance_rate") == pytest.approx(0.5)
 
 
+def test_intervals_that_lost_their_drafted_tokens_do_not_raise_the_rate():
+    of = life()
+    pairs = run_of(of, 20)
+    lost = [(of, replace(i, speculation=replace(i.speculation, num_draft_tokens=None))) for of, i in pairs[::2]]
+    found = build([*lost, *pairs[1::2]])
+    assert found.value("mean_draft_tokens") == pytest.approx(3.0)
+    assert found.value("acceptance_rate") == pytest.approx(0.5)
+
+
 def test_pages_of_one_setting_may_show_different_numbers_of_positions():
     of = life(tokens=None)
     pairs = [
