@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from monitor.actions.alike import differences
 from monitor.actions.drift import drift_of
 from monitor.actions.fleet import Managed
+from monitor.actions.preflight import ends_trouble, failed, place_checks
 from monitor.actions.records import DAY, describe_pause, pause_of, starts_left
-from monitor.actions.terms import ROLLBACK_RULE
 from monitor.actions.windows import outside_windows
 from monitor.errors import ActionError, LaunchError
 from monitor.model.decision import Action, Decision
@@ -33,8 +33,8 @@ def admit(
 ) -> None:
     """Refuse a rollout that may not begin. An operator is spared pace and memory, never safety."""
     _is_sound(decision, group, managed, now)
-    ends_trouble = decision.action is Action.RESTART or decision.rule == ROLLBACK_RULE
-    if not ends_trouble:
+    is_new = not ends_trouble(decision)
+    if is_new:
         _is_within_limits(decision, group, managed)
     pause = pause_of(unit, group.name, decision.servers, now)
     if pause is not None:
@@ -42,7 +42,7 @@ def admit(
     # A server that needs to be started again does not wait for other groups to be tuned.
     _is_alone(unit, group, None if decision.action is Action.RESTART else max_concurrent)
     _has_budget(unit, decision, group, now)
-    if not ends_trouble:
+    if is_new:
         _are_replicas(unit, decision, managed)
         _is_in_window(group, now)
     if not by_operator and decision.action is not Action.RESTART:
@@ -95,9 +95,10 @@ def _is_within_limits(decision: Decision, group: Group, managed: Mapping[ServerN
 
 
 def check_commands(decision: Decision, managed: Mapping[ServerName, Managed]) -> None:
-    """Refuse (`preflight`) a setting that a server's engine cannot be started with.
+    """Refuse (`preflight`) a setting that a server's engine cannot be started with, or for which something is missing.
 
-    Apart from `admit`, since a server may be asked for its version: no transaction should be open meanwhile.
+    Apart from `admit`, since server and host are asked: no transaction should be open meanwhile. What takes its time
+    (the engine's own check) is looked at again before a server is taken out.
     """
     for name in decision.servers:
         server = managed.get(name)
@@ -107,6 +108,13 @@ def check_commands(decision: Decision, managed: Mapping[ServerName, Managed]) ->
             server.driver.launcher.render(decision.proposed)
         except LaunchError as error:
             raise ActionError(f"{name}: {error}", reason="preflight") from error
+        if not server.driver.acts:
+            continue
+        missing = failed(
+            place_checks(server, decision.current, decision.proposed, ends_trouble=ends_trouble(decision))
+        )
+        if missing:
+            raise ActionError(f"{name}: {missing}", reason="preflight")
 
 
 def needs_downtime(group: Group, server: Managed) -> bool:

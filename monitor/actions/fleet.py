@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from monitor.actions.balancer import Balancer, NoBalancer
+from monitor.actions.inspection import Inspector, NoInspector
 from monitor.actions.probe import Probe
 from monitor.drivers.protocol import Driver
 from monitor.model.rollout import Change
@@ -22,6 +23,7 @@ class Managed:
     driver: Driver
     probe: Probe
     balancer: Balancer = field(default_factory=NoBalancer)
+    inspector: Inspector = field(default_factory=NoInspector)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from datetime import datetime
 from monitor.actions.fleet import Gate, Managed
 from monitor.actions.judge import Judge, Judgement, Verdict
 from monitor.actions.memory import Memory
+from monitor.actions.preflight import failed, place_checks
 from monitor.actions.probe import Probe, Traffic, tokens_of, traffic_of
 from monitor.actions.step import Readiness, Ready, Refusal, Seen, Terms, Timing
 from monitor.actions.steps import is_draining, is_over, token_of
@@ -81,8 +82,25 @@ class Lookout:
             if answered is None or not answered.ok:
                 why = "its answer is awaited" if answered is None else answered.sentence
                 refusal = refusal or Refusal(Outcome.PRECONDITION_FAILED, f"not proved to serve: {why}")
-        refusal = refusal or self._refusal_around(case)
+        refusal = refusal or self._in_place(case) or self._refusal_around(case)
         return self._seen(case, status=status, models=models, is_serving=serving, refusal=refusal)
+
+    def _in_place(self, case: Case) -> Refusal | None:
+        """Why the server could not come up with the setting; looked at anew after a while, since hosts change."""
+        memory, moment = case.memory, self._clock.monotonic()
+        if memory.checked_at is None or moment - memory.checked_at >= self._timing.check_seconds:
+            ends_trouble = case.terms.is_restart or case.terms.is_restore
+            checks = place_checks(
+                case.managed, case.change.current, case.change.proposed, ends_trouble=ends_trouble
+            )
+            missing, awaited = failed(checks), next((check for check in checks if check.is_awaited), None)
+            memory.check_refusal = None
+            if missing:
+                memory.check_refusal = Refusal(Outcome.PREFLIGHT_FAILED, missing, lasting=True)
+            elif awaited is not None:
+                memory.check_refusal = Refusal(Outcome.PREFLIGHT_FAILED, awaited.sentence)
+            memory.checked_at = None if awaited is not None else moment
+        return memory.check_refusal
 
     def _first_token(self, case: Case) -> Probed | None:
         """Whether it generates now; asked again only after a while, since a change may wait for hours."""

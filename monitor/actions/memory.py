@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monitor.actions.judge import Judgement
+from monitor.actions.step import Refusal
 from monitor.drivers.failures import StartFailure
 
 
@@ -29,6 +30,8 @@ class Memory:
     judgement: Judgement | None = None
     judge_broke: bool = False
     grace_seconds: float | None = None
+    checked_at: float | None = None
+    check_refusal: Refusal | None = None
     blind_since: float | None = None
     blind_told: bool = False
 

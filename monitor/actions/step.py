@@ -59,6 +59,8 @@ class Timing:
     wait_most_seconds: float = 6 * 3600.0
     #: How long a generated token proves that a server which waits for its change serves.
     proof_seconds: float = 60.0
+    #: How long what was found of host and engine holds for a change that waits.
+    check_seconds: float = 30.0
     #: A rollout that nobody can carry on (its group or server is configured nowhere) is closed after this.
     orphan_seconds: float = 900.0
     #: How long a driver may be unable to say how its server is before someone is paged.

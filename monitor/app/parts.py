@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from monitor.actions.balancer import Balancer, HookBalancer, NoBalancer, PolledBalancer, Polls
 from monitor.actions.fleet import Managed
 from monitor.actions.probe import LiveProbe
+from monitor.app.inspecting import inspection
 from monitor.clock import Clock
 from monitor.config.fleet import credentials
 from monitor.config.model import Config, DriverKind, ServerConfig
@@ -25,6 +26,7 @@ from monitor.model.server import Engine, Server, ServerName
 from monitor.scrape.client import ACCEPT_PAGE, ServerClient
 from monitor.scrape.probe import ServerProbe
 from monitor.scrape.watchdog import Watchdog
+from monitor.targets.pairs import target_of
 
 #: Longest wait for `/health`, `/v1/models` and `/version` (seconds).
 _ASK_SECONDS = 5.0
@@ -133,14 +135,17 @@ def managed(
     """The server with its driver; None for one that is only watched."""
     if one.driver is None:
         return None
-    name = parts.server.name
+    name, environ = parts.server.name, {**environ_for_servers(os.environ), **one.driver.env}
     launcher = CommandLauncher(
         one.engine if one.engine is not Engine.UNKNOWN else Engine.VLLM, one.driver.command,
         version=lambda: one.driver.engine_version if one.driver and one.driver.engine_version else version(),
-        environ=one.driver.env,
+        environ=one.driver.env, target=lambda command: target_of(command, environ),
     )
     driver = NotingDriver(_driver(config, one, name, launcher, clock), lambda: started(name))
-    return Managed(server=parts.server, driver=driver, probe=parts.live, balancer=_balancer(one, name, polls))
+    return Managed(
+        server=parts.server, driver=driver, probe=parts.live, balancer=_balancer(one, name, polls),
+        inspector=inspection(one.driver.config_check, launcher, environ, clock),
+    )  # fmt: skip
 
 
 def _driver(config: Config, one: ServerConfig, name: ServerName, launcher: Launcher, clock: Clock) -> Driver:

@@ -78,6 +78,9 @@ class Driver(Section):
     env: dict[str, str] = Field(default_factory=dict, description="Environment variables added for the server.")
     cwd: Path | None = Field(None, description="Working directory of the server.")
     engine_version: str | None = Field(None, description="Version to render flags for; asked from the server if unset.")
+    config_check: bool = Field(
+        True, description="Ask the server's own vLLM, where it can be imported, whether it takes a new command line."
+    )
     start_now: bool = Field(True, description="Start the server when acceptd starts and finds it not running.")
     log_size_limit: Size = Field(64 * 1024**2, description="Size at which the server's log is rotated.")
 

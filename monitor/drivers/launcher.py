@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from monitor.drivers.protocol import Command
 from monitor.errors import LaunchError
-from monitor.launch import ParsedCommand, diff_command, parse_command, redact, redact_text, render
+from monitor.launch import ParsedCommand, Target, diff_command, parse_command, redact, redact_text, render
 from monitor.model.life import Setting
 from monitor.model.server import Engine
 
@@ -34,8 +34,14 @@ class CommandLauncher:
         *,
         version: Callable[[], str | None],
         environ: Mapping[str, str] | None = None,
+        target: Callable[[ParsedCommand], Target] | None = None,
     ) -> None:
-        """`environ` is what the operator adds for the server; it counts as part of the base command."""
+        """`environ` is what the operator adds for the server; it counts as part of the base command.
+
+        `target` looks at the models of the command; it is asked once, where a command must be written.
+        """
+        self._look = target
+        self._target: Target | None = None
         self._engine = engine
         self._argv = tuple(argv)
         self._environ = dict(environ or {})
@@ -95,8 +101,13 @@ class CommandLauncher:
         version = self._version()
         if version is None:
             raise LaunchError("the engine's version is not known: set driver.engine_version")
-        rendered = render(self._engine, version, self._argv, speculation)
+        rendered = render(self._engine, version, self._argv, speculation, self._models())
         return Command(rendered.argv, {**self._environ, **rendered.env}, rendered.warnings)
+
+    def _models(self) -> Target:
+        if self._target is None:
+            self._target = self._look(self._parsed) if self._look is not None else Target(environment=self._environ)
+        return self._target
 
     def diff(self, old: Setting, new: Setting) -> tuple[str, ...]:
         """Lines of the command that change from `old` to `new`, secrets hidden."""

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from monitor.actions.events import EventKind, RolloutEvent
 from monitor.actions.executor import Executor
 from monitor.actions.fleet import Fleet, Managed
+from monitor.actions.inspection import Inspector, NoInspector
 from monitor.actions.judge import Judgement, Verdict
 from monitor.actions.orders import Orders
 from monitor.actions.step import Timing
@@ -102,6 +103,7 @@ class World:
             server.boot()
         self.drivers = [FakeDriver(server, acts=acts) for server in self.servers]
         self.balancers = [FakeBalancer(server, has_control=has_control) for server in self.servers]
+        self.inspectors: dict[str, Inspector] = {}
         self.judge = FakeJudge()
         self.gate = FakeGate()
         self.limits = limits
@@ -132,6 +134,7 @@ class World:
                 MortalDriver(driver, self._reap) if driver.acts else driver,
                 FakeProbe(server),
                 MortalBalancer(balancer, self._reap),
+                self.inspectors.get(server.name, NoInspector()),
             )
             for server, driver, balancer in zip(self.servers, self.drivers, self.balancers, strict=True)
         }  # fmt: skip
