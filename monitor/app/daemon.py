@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, time, timedelta
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ from monitor.actions.orders import Orders
 from monitor.actions.step import Timing
 from monitor.app.alarm import StoreAlarm
 from monitor.app.evidence import gather
+from monitor.app.feeds import fed_servers, make_feeds, silent_servers
 from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import managed, server_parts
 from monitor.app.receivers import make_alertmanagers, make_receivers, make_router
@@ -39,6 +40,7 @@ from monitor.cycle.collect import Collector
 from monitor.cycle.decider import Decider
 from monitor.cycle.evaluate import Evaluator, rolling
 from monitor.cycle.facts import WAITING_SECONDS
+from monitor.cycle.feed import Feed
 from monitor.cycle.gate import FleetGate
 from monitor.cycle.history import History
 from monitor.cycle.judge import StoredJudge
@@ -63,7 +65,7 @@ from monitor.scrape.watchdog import Watchdog
 from monitor.store import Retention, Store
 from monitor.store.spool import Spool
 from monitor.targets.local import server_behind
-from monitor.targets.told import ask_server
+from monitor.targets.told import Told, ask_server
 from monitor.telemetry import Telemetry
 from monitor.web.pages import make_app
 from monitor.web.server import WebServer
@@ -109,11 +111,15 @@ class Daemon:
             for name, one in self._configs.items()
         }
         self._settings = SettingFinder(
-            ask=lambda server, engine: ask_server(engine, self._parts[server.name].probe.document),
-            process=lambda server: server_behind(server.base_url),
+            ask=lambda server, engine: (
+                Told() if server.name in self._silent else ask_server(engine, self._parts[server.name].probe.document)
+            ),
+            process=lambda server: None if server.name in self._silent else server_behind(server.base_url),
             launched=self._launched,
             configured=configured_settings(config),
         )
+        self._fed, self._silent = fed_servers(config), silent_servers(config)
+        self._feeds: list[Feed] = []
         self._router = make_router(config)
         self._receivers = make_receivers(config, self._router, clock)
         self._alertmanagers = make_alertmanagers(config, self._router, clock, telemetry)
@@ -130,7 +136,8 @@ class Daemon:
         self._boot_id = boot_id
         self._rules = rules
         self._prober = Prober(
-            {name: parts.probe for name, parts in self._parts.items()}, clock=clock, keep=self._keep_evidence,
+            {name: parts.probe for name, parts in self._parts.items() if name not in self._silent},
+            clock=clock, keep=self._keep_evidence,
             gather=self._gather, suspect_seconds=max(2.0 * config.scrape.interval, 5.0),
         )
         holder = host_name(config)
@@ -156,6 +163,7 @@ class Daemon:
         )
         #: Why the newest evaluation could not use the store; empty where it could.
         self._trouble = ""
+        self._stopping = False
         self._lost = spool.state().lost
         self._fatal = fatal
         self._outbox = StoreOutbox(store, clock, self._wake_outbox, fallback=config.notify.fallback)
@@ -177,9 +185,13 @@ class Daemon:
 
     def stop(self) -> None:
         """Stop everything, in order; managed servers go on."""
+        self._stopping = True
         for ticker in self._tickers:
             ticker.stop()
         self._tickers = []
+        for feed in self._feeds:
+            feed.close()
+        self._feeds = []
         if self._calendar is not None:
             self._calendar.stop()
             self._calendar = None
@@ -231,7 +243,7 @@ class Daemon:
             self._collector.scrape, interval=self._config.scrape.interval, workers=self._workers_for_scrapes(),
             clock=self._clock, counters=self._telemetry,
         )
-        self._scraping.set_servers(self._by_name)
+        self._scraping.set_servers(name for name in self._by_name if name not in self._fed)
         evaluator, decider, actor = self._make_cycle(now)
         for worker in self._workers:
             worker.start()
@@ -242,6 +254,7 @@ class Daemon:
             self._ticker("evaluate", lambda: self._evaluate(evaluator, decider, actor), self._config.rules.interval),
             self._ticker("act", lambda: self._act(actor), ACT_SECONDS),
             self._ticker("spool", self._drain, SPOOL_SECONDS),
+            *self._feed_tickers(self._collector),
         ]
         for ticker in self._tickers:
             ticker.start()
@@ -254,6 +267,13 @@ class Daemon:
         self._calendar.hourly("roll up", self._roll_up, 7)
         self._calendar.start()
         self._start_web()
+
+    def _feed_tickers(self, collector: Collector) -> Iterator[Ticker]:
+        """A thread for each store that has pages of ours."""
+        made = make_feeds(self._config, collector, self._watchdog, self._clock, goes_on=lambda: not self._stopping)
+        for name, feed in made:
+            self._feeds.append(feed)
+            yield self._ticker(f"feed-{name}", feed.poll, self._config.scrape.interval)
 
     def _ticker(self, name: str, run: Callable[[], None], interval: float) -> Ticker:
         return Ticker(name, run, interval, clock=self._clock, counters=self._telemetry, fatal=self._fatal)
@@ -295,7 +315,7 @@ class Daemon:
             ),
             undelivered=self._undelivered,
             credit_seconds=2.5 * config.rules.interval, baseline_seconds=config.rules.baseline_window,
-            slos=self._slos, daemon=lambda: {"pages_lost": float(self._spool.state().lost_lately)},
+            slos=self._slos, daemon=self._daemon_facts,
             starting=lambda now: still_starting(self._fleet, self._group_of, self._last_ok, now),
         )
         decider = Decider(
@@ -349,6 +369,12 @@ class Daemon:
             return
         if happened:
             self._wake_outbox()
+
+    def _daemon_facts(self) -> dict[str, float | None]:
+        return {
+            "pages_lost": float(self._spool.state().lost_lately),
+            "feeds_away": float(sum(1 for feed in self._feeds if feed.trouble)),
+        }
 
     def _drain(self) -> None:
         """Bring in what waits on disk, and tell of a store that does not work."""

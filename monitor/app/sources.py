@@ -14,9 +14,11 @@ from pathlib import Path
 
 from monitor.clock import Clock
 from monitor.config.fleet import credentials
-from monitor.config.model import Source
+from monitor.config.model import PrometheusSource, Source
 from monitor.errors import MonitorError
+from monitor.scrape.api_pages import UP
 from monitor.scrape.client import ServerClient
+from monitor.scrape.prometheus_api import PrometheusApi, selector_of
 from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import LocalServer, find_servers
 from monitor.targets.service_discovery import (
@@ -33,6 +35,8 @@ log = logging.getLogger(__name__)
 FILE = "sources.json"
 #: Longest wait for a list (seconds), and largest one (bytes): some 100,000 servers.
 _DEADLINE_SECONDS, _SIZE_LIMIT = 10.0, 32 * 1024**2
+#: Largest answer of a store's API (bytes): a day of one server, or half an hour of fifty, several times over.
+_API_SIZE_LIMIT = 256 * 1024**2
 #: How often files are looked at (seconds).
 _GLANCE_SECONDS = 2.0
 
@@ -150,7 +154,22 @@ class Sources:
             url = source.http_sd.url
             answer = state.client.get(url, deadline_seconds=_DEADLINE_SECONDS, accept="application/json")
             return read_answer(url, answer.status, answer.content_type, answer.body)
+        if source.prometheus is not None:
+            return self._targets(state, source.prometheus)
         return tuple(Found(server.base_url.removeprefix("http://")) for server in self._local())
+
+    def _targets(self, state: _State, settings: PrometheusSource) -> tuple[Found, ...]:
+        """Targets that the store scrapes now, by their `up`."""
+        if state.client is None:
+            state.client = api_client(settings, self._watchdog)
+        api = PrometheusApi(state.client, settings.url, deadline_seconds=_DEADLINE_SECONDS)
+        found: dict[str, dict[str, str]] = {}
+        for one in api.newest(selector_of(UP, settings.selector), self._clock.now()):
+            labels = {name: value for name, value in one.labels.items() if name != "__name__"}
+            address = labels.pop(settings.instance_label, "")
+            if address:
+                found.setdefault(address, labels)
+        return tuple(Found(address, found[address]) for address in sorted(found))
 
     def _keep(self) -> None:
         """Write down what was found, for a start without the source."""
@@ -164,6 +183,11 @@ class Sources:
             partial.replace(self._file)
         except OSError as error:
             log.warning("found servers not written down: %s", error.strerror)
+
+
+def api_client(settings: PrometheusSource, watchdog: Watchdog) -> ServerClient:
+    """A client of a store's API."""
+    return ServerClient(watchdog, credentials(settings), size_limit=_API_SIZE_LIMIT, headers=settings.headers)
 
 
 def _read(file: Path) -> dict[str, tuple[Found, ...]]:

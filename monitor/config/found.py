@@ -53,6 +53,7 @@ def _server(source: Source, one: Found) -> ServerConfig:
             "group": group or source.group,
             "engine": source.engine,
             "labels": labels,
+            "through": source.name if source.prometheus is not None else None,
             "auth": source.auth,
             "tls": source.tls,
         }

@@ -133,7 +133,11 @@ def _contradictions(file: str, config: Config) -> Iterator[Problem]:
         if group.name not in used and not config.sources:
             known = ", ".join(sorted(used)) or "none"
             yield Problem(f"groups[{index}].name", repr(group.name), f"a group of a server (known: {known})", file)
+    stores = [source.name for source in config.sources if source.prometheus is not None]
     for index, server in enumerate(config.servers):
+        if server.through is not None and server.through not in stores:
+            expected = f"a source of kind prometheus (known: {', '.join(stores) or 'none'})"
+            yield Problem(f"servers[{index}].through", repr(server.through), expected, file)
         if server.drain and server.driver is None:
             yield Problem(f"servers[{index}].drain", "hooks", "a driver too: a watched server is never drained", file)
         if server.driver and server.driver.kind is DriverKind.PROCESS and "/" in server.driver.command[0]:

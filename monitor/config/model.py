@@ -115,6 +115,9 @@ class ServerConfig(Section):
     speculation: KnownSpeculation | None = Field(None, description="What is known of its speculation.")
     driver: Driver | None = Field(None, description="How to restart it; a server without one is only watched.")
     drain: DrainHooks | None = Field(None, description="Commands for the balancer.")
+    through: Name | None = Field(
+        None, description="Source of kind `prometheus` that has its pages; host and port of `url` are its instance."
+    )
 
 
 class MaintenanceWindow(Section):
@@ -148,12 +151,30 @@ class HttpSd(Section):
     tls: Tls | None = Field(None, description="Certificate settings of the endpoint.")
 
 
+class PrometheusSource(Section):
+    """Targets that Prometheus, Thanos, Mimir or VictoriaMetrics scrapes already; their pages are read from its API."""
+
+    url: HttpUrl = Field(description="Base URL, below which `/api/v1/query` lies.")
+    selector: str = Field(min_length=1, description='Selector of the targets, e.g. `{job="vllm"}`.')
+    instance_label: str = Field("instance", description="Label that tells targets apart; its value is their address.")
+    headers: dict[str, str] = Field(default_factory=dict, description="Headers sent along, e.g. `X-Scope-OrgID`.")
+    delay: Duration = Field(5.0, description="How far behind now samples are asked for, so that all have arrived.")
+    backfill: Duration = Field(14 * 86400.0, description="History taken over when a server is first met; 0s for none.")
+    backfill_step: PositiveDuration = Field(300.0, description="Distance of the values taken over.")
+    ask_servers: bool = Field(
+        False, description="Whether acceptd can reach the servers too, and asks them (version, /health, one token)."
+    )
+    auth: Auth | None = Field(None, description="Credentials of the API.")
+    tls: Tls | None = Field(None, description="Certificate settings of the API.")
+
+
 class Source(Section):
     """Where servers are found beside those under `servers`."""
 
     name: Name = Field(description="Unique name of the source.")
     file_sd: FileSd | None = Field(None, description="Servers listed in files.")
     http_sd: HttpSd | None = Field(None, description="Servers listed at a URL.")
+    prometheus: PrometheusSource | None = Field(None, description="Targets of a Prometheus-compatible store.")
     local: bool = Field(False, description="Inference servers that listen on this host.")
     refresh: PositiveDuration = Field(
         60.0, description="Time between two looks; files that changed are read within seconds."
@@ -167,7 +188,7 @@ class Source(Section):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        kinds = ("file_sd", "http_sd", "local")
+        kinds = ("file_sd", "http_sd", "prometheus", "local")
         if sum(bool(getattr(self, kind)) for kind in kinds) != 1:
             raise ValueError(f"exactly one of {', '.join(kinds)}")
         return self

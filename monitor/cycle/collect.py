@@ -136,7 +136,24 @@ class Collector:
             self._complain(name, state, "not_asked", str(error))
             self._counters.scraped(name, "not_asked", self._clock.monotonic() - began)
             return
-        step, known = self._advance(state, server, reading)
+        self.bring(name, reading, began=began)
+
+    def read(self, name: ServerName, body: bytes, at: datetime) -> Reading:
+        """What a page of `name` says that someone else scraped at that moment."""
+        state = self._states[name]
+        state.page = body
+        # Its monotonic clock is the other's wall clock: the only one it has.
+        return state.reader.read(body, scraped_at=at, monotonic=at.timestamp(), version=self._settings.version(name))
+
+    def bring(
+        self, name: ServerName, reading: Reading, *, began: float | None = None, boot_id: str | None = None,
+        scrape_seconds: float | None = None,
+    ) -> None:
+        """Store what a reading of `name` brings; `boot_id` and `scrape_seconds` where others than ours scraped it."""
+        began = self._clock.monotonic() if began is None else began
+        state, server = self._states[name], self._servers[name]
+        state.tried = True
+        step, known = self._advance(state, server, reading, boot_id or self._boot_id, scrape_seconds or self._interval)
         refined = replace(reading, verdict=step.verdict, reason=step.reason, state=step.state, flags=step.flags)
         readable = bool(refined.engines)
         if readable:
@@ -163,6 +180,39 @@ class Collector:
         self._counters.scraped(name, refined.verdict.value, self._clock.monotonic() - began)
         self._counters.server_up(name, readable, refined.scraped_at.timestamp())
         self._counters.intervals_stored(name, len(step.intervals))
+
+    def bring_past(
+        self, name: ServerName, readings: Iterable[Reading], *, boot_id: str, scrape_seconds: float
+    ) -> int:
+        """Store readings of the past of a server that was never read before, together; the number of intervals.
+
+        They are history: nobody is told of them, and they are no checks. Raises StoreError; nothing is stored then.
+        """
+        state = self._states[name]
+        track, found = state.track, list[Step]()
+        last: Reading | None = None
+        for reading in readings:
+            found.append(advance(track, reading, boot_id=boot_id, context=Context(scrape_seconds=scrape_seconds)))
+            track = found[-1].track
+            last = replace(reading, verdict=found[-1].verdict, reason=found[-1].reason, state=found[-1].state)
+            if last.engines:
+                state.last_ok = last.scraped_at
+        if last is None:
+            return 0
+        lives = {life.id: life for step in found for life in step.lives}
+        heads = {head.life: head for step in found for head in step.heads}
+        intervals = tuple(interval for step in found for interval in step.intervals)
+        newest = LastReading(_without_counts(last), state.last_ok)
+        self._keep(Page(lives=tuple(lives.values()), heads=tuple(heads.values()), intervals=intervals, last=newest))
+        state.track = track
+        self._history.add(lives.values(), intervals, last.scraped_at)
+        self._counters.intervals_stored(name, len(intervals))
+        return len(intervals)
+
+    def is_new(self, name: ServerName) -> bool:
+        """Whether nothing of the server was ever read."""
+        state = self._states[name]
+        return state.last_ok is None and not state.track.engines
 
     def tried_all(self) -> bool:
         """Whether every server was asked at least once."""
@@ -195,23 +245,17 @@ class Collector:
             start_mark=answer.headers.get(START_HEADER),
         )
 
-    def _advance(self, state: _State, server: Server, reading: Reading) -> tuple[Step, KnownSetting | None]:
+    def _advance(
+        self, state: _State, server: Server, reading: Reading, boot_id: str, scrape_seconds: float
+    ) -> tuple[Step, KnownSetting | None]:
         known = self._settings.of(server, reading)
-        step = advance(state.track, reading, boot_id=self._boot_id, context=self._context(known))
+        step = advance(state.track, reading, boot_id=boot_id, context=_context(known, scrape_seconds))
         if any(life.evidence in _UNTOLD and life.first_seen == reading.scraped_at for life in step.lives):
             # The counters alone told that it is another process: what was known of the last one may be wrong.
             self._settings.forget(server.name)
             known = self._settings.of(server, reading)
-            step = advance(state.track, reading, boot_id=self._boot_id, context=self._context(known))
+            step = advance(state.track, reading, boot_id=boot_id, context=_context(known, scrape_seconds))
         return step, known
-
-    def _context(self, known: KnownSetting | None) -> Context:
-        if known is None:
-            return Context(scrape_seconds=self._interval)
-        return Context(
-            scrape_seconds=self._interval, restarted=known.restarted, said=known.said,
-            engine_version=known.engine_version,
-        )
 
     def _tell(self, name: ServerName, state: _State, reading: Reading, step: Step) -> None:
         """Log what changed, once: a failure that repeats is counted, its end is logged."""
@@ -236,6 +280,14 @@ class Collector:
             shown = ", ".join(sorted(new)[:_SHOWN_NAMES]) + (", ..." if len(new) > _SHOWN_NAMES else "")
             log.warning("series that acceptd does not know server=%s count=%d: %s", name, len(new), shown)
             self._counters.unknown_series(name, len(new))
+
+
+def _context(known: KnownSetting | None, scrape_seconds: float) -> Context:
+    if known is None:
+        return Context(scrape_seconds=scrape_seconds)
+    return Context(
+        scrape_seconds=scrape_seconds, restarted=known.restarted, said=known.said, engine_version=known.engine_version
+    )
 
 
 def _page(step: Step, reading: Reading, last_ok: datetime | None) -> Page:

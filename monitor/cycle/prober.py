@@ -64,7 +64,8 @@ class Prober:
         suspect_seconds: float = SUSPECT_SECONDS,
         timeout_seconds: float = 20.0,
     ) -> None:
-        """`gather` collects page, log tail and process state; `keep` stores them."""
+        """`gather` collects page, log tail and process state; `keep` stores them. A server without probe is not asked.
+        """
         self._probes = probes
         self._clock = clock
         self._keep = keep
@@ -83,6 +84,8 @@ class Prober:
 
     def look(self, server: ServerName, stuck_seconds: float | None, is_sleeping: bool) -> None:
         """Ask `server` where it looks stuck and the last answer is old; forget the answer where it looks well."""
+        if server not in self._probes:
+            return
         now = self._clock.now()
         with self._lock:
             if stuck_seconds is None or stuck_seconds < self._suspect or is_sleeping:
@@ -106,6 +109,8 @@ class Prober:
 
     def look_health(self, server: ServerName, page_failed: bool) -> None:
         """Ask `/health` while the page cannot be had; forget the answer where it can."""
+        if server not in self._probes:
+            return
         now = self._clock.now()
         with self._lock:
             if not page_failed:

@@ -24,6 +24,8 @@ FACTS: Mapping[str, str] = {
                        "(n-gram, suffix); none where the method is not known.",
     "deliveries_failed": "Messages that a receiver refused for good, or that wait for longer than 5 minutes; one more "
                          "while no Alertmanager takes alerts for as long (scope `daemon`).",
+    "feeds_away": "Prometheus-compatible stores that have servers' pages and could not be asked the last time (scope "
+                  "`daemon`).",
     "pages_lost": "Pages that waited on disk for the store and were lost to newer ones or to damage; 0 once that is "
                   "more than an hour ago (scope `daemon`).",
 }

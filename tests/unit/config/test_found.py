@@ -66,5 +66,5 @@ def test_what_is_known_already_or_cannot_be_a_server_is_left_out_with_a_reason()
 
 @pytest.mark.parametrize("kinds", [{}, {"local": True, "http_sd": {"url": "http://x"}}])
 def test_a_source_is_of_one_kind(kinds: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="exactly one of file_sd, http_sd, local"):
+    with pytest.raises(ValidationError, match="exactly one of file_sd, http_sd, prometheus, local"):
         Config.model_validate({"sources": [{"name": "x", **kinds}]})
