@@ -9,7 +9,9 @@ from collections.abc import Sequence
 #: Module of this package, and the arguments it is run with here.
 BENCHES: dict[str, tuple[str, ...]] = {
     "scrape": (),
-    "tuner": ("--tables", "tests/golden/tuning_tables", "--seeds", "10"),
+    "tuner": ("--tables", "tests/golden/tuning_tables", "--synthetic", "60"),
+    "cycle": (),
+    "replay": (),
 }
 
 
