@@ -38,13 +38,14 @@ from monitor.config.rules import LoadedRules
 from monitor.cycle.act import Actor
 from monitor.cycle.collect import Collector
 from monitor.cycle.decider import Decider
-from monitor.cycle.evaluate import Evaluator, rolling
+from monitor.cycle.evaluate import Evaluator
 from monitor.cycle.facts import WAITING_SECONDS
 from monitor.cycle.feed import Feed
 from monitor.cycle.gate import FleetGate
 from monitor.cycle.history import History
 from monitor.cycle.judge import StoredJudge
 from monitor.cycle.prober import Prober
+from monitor.cycle.rolling import rolling
 from monitor.cycle.settings import SettingFinder
 from monitor.cycle.slos import SloKeeper
 from monitor.cycle.survivors import Survivors

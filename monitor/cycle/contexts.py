@@ -5,16 +5,14 @@ Both are read from what is stored or remembered, never guessed: without them the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from monitor.model.interval import Interval
 from monitor.model.life import Life, LifeId
 from monitor.model.server import ServerName
 from monitor.signals.build import signals
 from monitor.signals.steps import decode_batch, step_time
-from monitor.signals.vocabulary import Family
-from monitor.signals.window import Pair, is_rateable
+from monitor.signals.track import Track, is_rateable
 from monitor.store import Store
 
 #: How long the first hours of a process last: acceptance was seen to fall over 48 h, so that a quarter of a day is
@@ -59,7 +57,7 @@ class Beginnings:
         by_id = {life.id: life for life in lives}
         pairs = [(by_id[i.life], i) for i in intervals if i.life in by_id]
         seen = signals(
-            pairs, scope=server, at=end, window_seconds=FIRST_HOURS.total_seconds(), families=(Family.ACCEPTANCE,)
+            pairs, scope=server, at=end, window_seconds=FIRST_HOURS.total_seconds()
         )
         return seen.value("acceptance_length") if (seen.value("num_drafts") or 0.0) >= ENOUGH_DRAFTS else None
 
@@ -72,15 +70,15 @@ def birth(life: Life) -> datetime | None:
     return life.first_seen if life.counts_from_zero else None
 
 
-def off_step_seconds(pairs: Iterable[Pair], recent: Sequence[Interval]) -> float | None:
-    """Step time without speculation at about the batch of the `recent` intervals (seconds).
+def off_step_seconds(track: Track, now: datetime, lately: timedelta) -> float | None:
+    """Step time without speculation at about the batch of the last `lately` (seconds).
 
     None where the server was never off while it was watched, or never at such a load.
     """
-    off = [i for life, i in pairs if life.setting.is_off and is_rateable(i)]
-    now = decode_batch(recent) if off else None
-    if now is None:
+    off = [i for life, i in track.pairs if life.setting.is_off and is_rateable(i)]
+    batch = decode_batch([i for _, i in track.between(now - lately, now)]) if off else None
+    if batch is None:
         return None
-    alike = [i for i in off if (then := decode_batch([i])) is not None and abs(then[0] / now[0] - 1.0) <= LIKE_BATCH]
+    alike = [i for i in off if (then := decode_batch([i])) is not None and abs(then[0] / batch[0] - 1.0) <= LIKE_BATCH]
     found = step_time(alike, 1.0)
     return found.seconds if found is not None else None

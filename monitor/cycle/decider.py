@@ -12,10 +12,11 @@ from typing import Protocol
 from monitor.actions.fleet import Fleet
 from monitor.actions.plan import make_plan
 from monitor.cycle.decide import Question, decide
-from monitor.cycle.evaluate import SHORT_WINDOW_SECONDS, Evaluated
+from monitor.cycle.evaluate import Evaluated
 from monitor.cycle.experience import facts, tune_input
 from monitor.cycle.history import History
 from monitor.cycle.planning import plan_parts, restart_seconds
+from monitor.cycle.sight import SHORT_WINDOW_SECONDS
 from monitor.cycle.standing import DAY, OPEN, answer_for, is_same, revivable
 from monitor.errors import ActionError
 from monitor.model.alert import AlertState
@@ -26,7 +27,7 @@ from monitor.model.server import Group, Mode, ServerName
 from monitor.model.signal import SignalSet
 from monitor.notify.compose import decision_notice, refused_notice
 from monitor.notify.routing import Routing
-from monitor.signals.build import signals
+from monitor.signals.build import signals_of
 from monitor.store import Store
 from monitor.store.api import Unit
 from monitor.tuning import TuneInput
@@ -161,7 +162,8 @@ class Decider:
         """The group's signals over the longest window of its rules, on which evidence and advice rest."""
         outcomes = seen.firings.get(group.name, ())
         seconds = max((firing.window_seconds for firing in outcomes), default=SHORT_WINDOW_SECONDS)
-        return signals(self._history.pairs(members), scope=f"group:{group.name}", at=seen.now, window_seconds=seconds)
+        tracks = [self._history.track(name) for name in members]
+        return signals_of(tracks, scope=f"group:{group.name}", at=seen.now, window_seconds=seconds)
 
     def _settle(
         self, group: Group, decision: Decision, newest: Decision | None, revived: Decision | None

@@ -11,7 +11,7 @@ from monitor.model.reading import Flag
 from monitor.model.record import Rejection
 from monitor.model.server import ActionLimits
 from monitor.model.signal import SignalSet
-from monitor.signals.window import Pair
+from monitor.signals.track import Pair
 from monitor.tuning import Fact, Limits, TuneInput
 from monitor.tuning.observe import load_of, row_of, rows_of
 from monitor.tuning.standdown import is_too_little

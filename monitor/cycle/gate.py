@@ -13,7 +13,6 @@ from monitor.model.rollout import Change, ChangeState
 from monitor.model.server import Group, GroupName
 from monitor.signals.build import signals
 from monitor.signals.capacity import Carrying
-from monitor.signals.vocabulary import Family
 
 #: Over how long requests must have queued (seconds): long enough to outlast a burst, short enough to be now.
 SATURATED_SECONDS = 600.0
@@ -62,7 +61,7 @@ class FleetGate:
         if known is not None and timedelta(0) <= now - known[0] < _FRESH:
             return known[1]
         pairs = self._history.pairs(group.servers, now - timedelta(seconds=SATURATED_SECONDS))
-        found = signals(pairs, scope=group.name, at=now, window_seconds=SATURATED_SECONDS, families=(Family.LOAD,))
+        found = signals(pairs, scope=group.name, at=now, window_seconds=SATURATED_SECONDS)
         share = found.value("waiting_share")
         self._known[group.name] = (now, share)
         return share

@@ -19,35 +19,29 @@ from monitor.model.signal import SignalSet
 from monitor.policy.evaluate import Signals
 from monitor.policy.facts import FACTS, is_neural_draft, with_facts
 from monitor.policy.rule import RuleSet, Scope, ScopeKind, scope_of_group, scope_of_server
+from monitor.policy.timeline import Moment
 from monitor.signals.baseline import baseline_key, update_baseline
-from monitor.signals.build import Context, families_of, signals
-from monitor.signals.vocabulary import Family
-from monitor.signals.window import Pair, cut
+from monitor.signals.build import Context, signals_of
+from monitor.signals.change import LOOK_BACK_SECONDS
+from monitor.signals.track import Pair, Track, merged
+from monitor.signals.window import newest_lives, settled_since
 from monitor.store.api import Unit
 from monitor.store.buckets import STEPS
 
 #: Step from which history is read in sums over five minutes instead of as scraped (seconds).
 COARSE_SECONDS = float(STEPS[0])
-#: What is given beyond the longest window, for what compares with earlier times (seconds).
-_LOOK_BACK = 6 * 3600.0
-#: The same for windows that only ask how long nothing moved.
-_LOOK_BACK_LITTLE = 900.0
+#: How far back lives are looked for that a server shows now (seconds).
+_SHOWN_SECONDS = 900.0
 
 #: Facts that a replay knows.
 KNOWN_FACTS = frozenset({"is_neural_draft"})
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
-    """One server's past, by end."""
+class Answers:
+    """Whether one server answered, by time."""
 
-    pairs: Sequence[Pair]
-    ends: Sequence[datetime]
     checks: Sequence[Checks] = ()
-
-    def between(self, since: datetime, until: datetime) -> Sequence[Pair]:
-        """Pairs whose interval ends in (since, until]."""
-        return self.pairs[bisect_right(self.ends, since) : bisect_right(self.ends, until)]
 
     def last(self, at: datetime) -> LastReading | None:
         """What the newest page said of the server being there; None where checks do not tell."""
@@ -68,6 +62,9 @@ class Past:
     group: Group
     servers: Sequence[Server]
     tracks: Mapping[ServerName, Track]
+    answers: Mapping[ServerName, Answers]
+    #: All lives of each server, by their first page.
+    lives: Mapping[ServerName, Sequence[Life]]
     since: datetime
     #: Until when history is known in sums over five minutes alone; None where none of it is.
     sums_until: datetime | None = None
@@ -83,13 +80,16 @@ class Past:
         return [*(scope_of_server(server) for server in self.servers), scope_of_group(self.group)]
 
     def pairs(self, since: datetime, until: datetime) -> list[Pair]:
-        """Pairs of all its servers."""
-        return [pair for track in self.tracks.values() for pair in track.between(since, until)]
+        """Pairs of all its servers, by end."""
+        return merged(list(self.tracks.values()), since, until)
 
     def newest_lives(self, server: ServerName, at: datetime) -> tuple[Life, ...]:
         """Lives that a server showed at that moment."""
-        return cut(self.tracks[server].between(at - timedelta(seconds=_LOOK_BACK_LITTLE), at), at,
-                   _LOOK_BACK_LITTLE).newest_lives
+        return newest_lives(self.tracks[server].between(at - timedelta(seconds=_SHOWN_SECONDS), at))
+
+    def settled_since(self, server: ServerName, at: datetime) -> datetime | None:
+        """Since when a server was at its setting of that moment; None where no other is known."""
+        return settled_since(life for life in self.lives[server] if life.first_seen <= at)
 
 
 def read_past(
@@ -98,21 +98,21 @@ def read_past(
 ) -> Past:
     """The past of one group, with a day before it for windows and for the load that the tuner weighs."""
     members = [server for server in servers if server.name in group.servers]
-    begin = since - timedelta(seconds=max(longest_window + _LOOK_BACK, 86_400.0))
-    tracks, sums_until = {}, None
+    begin = since - timedelta(seconds=max(longest_window + LOOK_BACK_SECONDS, 86_400.0))
+    tracks, answers, every, sums_until = {}, {}, {}, None
     for server in members:
         name = server.name
-        lives = {life.id: life for life in unit.lives.of(name, begin - timedelta(days=1), until)}
+        every[name] = sorted(unit.lives.of(name, begin - timedelta(days=1), until), key=lambda life: life.first_seen)
+        lives = {life.id: life for life in every[name]}
         found = unit.intervals.between([name], begin, until) if step_seconds < COARSE_SECONDS else []
         # What was pruned is known in sums alone.
         older = unit.intervals.between_coarse([name], begin, found[0].start if found else until, STEPS[0])
         if older:
             sums_until = max(older[-1].end, sums_until or older[-1].end)
         found = [*older, *found]
-        pairs = [(lives[one.life], one) for one in found if one.life in lives]
-        checks = unit.checks.between([name], begin, until)
-        tracks[name] = Track(pairs, [interval.end for _, interval in pairs], checks)
-    return Past(group, members, tracks, since, sums_until)
+        tracks[name] = Track.of((lives[one.life], one) for one in found if one.life in lives)
+        answers[name] = Answers(unit.checks.between([name], begin, until))
+    return Past(group, members, tracks, answers, every, since, sums_until)
 
 
 @dataclass(slots=True)
@@ -123,51 +123,53 @@ class Replayer:
     rules: RuleSet
     baseline_seconds: float
     _baselines: dict[ServerName, dict[str, Baseline]] = field(default_factory=dict)
-    _needed: Mapping[tuple[ScopeKind, float], frozenset[Family]] = field(default_factory=dict)
+    _windows: frozenset[tuple[ScopeKind, float]] = frozenset()
 
     def __post_init__(self) -> None:
-        self._needed = _families(self.rules, self.baseline_seconds)
+        self._windows = self.rules.windows | {(ScopeKind.SERVER, self.baseline_seconds)}
 
-    def moments(self, until: datetime, step_seconds: float) -> Iterator[tuple[datetime, Signals]]:
+    def moments(self, until: datetime, step_seconds: float) -> Iterator[Moment]:
         """Signals of every scope and window that the rules ask for, at every step of the span."""
         now = self.past.since
         while now < until:
             now = min(now + timedelta(seconds=step_seconds), until)
-            yield now, self._signals(now)
+            yield Moment(now, self._signals(now), self._settled(now))
 
     def _signals(self, now: datetime) -> Signals:
         lives = {server.name: self.past.newest_lives(server.name, now) for server in self.past.servers}
         contexts = {
             name: Context(
-                last=self.past.tracks[name].last(now), baseline=self._baseline(name, found),
+                last=self.past.answers[name].last(now), baseline=self._baseline(name, found),
                 watched_since=self.past.since,
             )
             for name, found in lives.items()
         }
         found: dict[tuple[float, str], SignalSet] = {}
-        for (kind, window), families in self._needed.items():
+        for kind, window in self._windows:
             if kind is ScopeKind.SERVER:
                 for server in self.past.servers:
                     scope = scope_of_server(server).name
-                    made = self._made([server.name], scope, now, window, families, contexts)
+                    made = self._made([server.name], scope, now, window, contexts)
                     found[window, scope] = with_facts(made, _facts(lives[server.name]))
             elif kind is ScopeKind.GROUP:
                 scope = scope_of_group(self.past.group).name
-                found[window, scope] = self._made(list(self.past.tracks), scope, now, window, families, contexts)
+                found[window, scope] = self._made(list(self.past.tracks), scope, now, window, contexts)
         for server in self.past.servers:
             learned = found[self.baseline_seconds, scope_of_server(server).name]
             self._learn(server.name, lives[server.name], learned, now)
         return found
 
+    def _settled(self, now: datetime) -> dict[str, datetime]:
+        known = [moment for server in self.past.servers if (moment := self.past.settled_since(server.name, now))]
+        return {scope_of_group(self.past.group).name: max(known)} if known else {}
+
     def _made(
-        self, names: Sequence[ServerName], scope: str, now: datetime, window: float, families: frozenset[Family],
+        self, names: Sequence[ServerName], scope: str, now: datetime, window: float,
         contexts: Mapping[ServerName, Context],
     ) -> SignalSet:
-        back = window + (_LOOK_BACK if Family.CHANGE in families else _LOOK_BACK_LITTLE)
-        since = now - timedelta(seconds=back)
-        pairs = [pair for name in names for pair in self.past.tracks[name].between(since, now)]
+        tracks = [self.past.tracks[name] for name in names]
         known = {name: contexts[name] for name in names}
-        return signals(pairs, scope=scope, at=now, window_seconds=window, contexts=known, families=families)
+        return signals_of(tracks, scope=scope, at=now, window_seconds=window, contexts=known)
 
     def _baseline(self, name: ServerName, lives: Sequence[Life]) -> Baseline | None:
         return self._baselines.get(name, {}).get(_key(lives)) if lives else None
@@ -191,15 +193,3 @@ def _key(lives: Sequence[Life]) -> str:
 def _facts(lives: Sequence[Life]) -> dict[str, float | None]:
     methods = {life.setting.method for life in lives if not life.setting.is_off}
     return {**dict.fromkeys(FACTS), "is_neural_draft": is_neural_draft(methods.pop()) if len(methods) == 1 else None}
-
-
-def _families(rules: RuleSet, baseline_seconds: float) -> dict[tuple[ScopeKind, float], frozenset[Family]]:
-    """Families to be computed for each kind of scope and window: those that some rule reads, and the baseline's."""
-    needed: dict[tuple[ScopeKind, float], frozenset[Family]] = {
-        (ScopeKind.SERVER, baseline_seconds): frozenset({Family.ACCEPTANCE})
-    }
-    for rule in rules:
-        names = (*rule.when.names, *(need.signal for need in rule.need), *rule.show)
-        key = (rule.scope, rule.window_seconds)
-        needed[key] = needed.get(key, frozenset()) | families_of(names)
-    return needed

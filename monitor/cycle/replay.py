@@ -21,7 +21,7 @@ from monitor.policy.facts import FACTS
 from monitor.policy.rule import RuleSet
 from monitor.policy.timeline import EventKind, ReplayEvent, replay
 from monitor.signals.build import signals
-from monitor.signals.window import Pair
+from monitor.signals.track import Pair
 
 #: A tuning rule that holds on is asked again after so long (seconds), as the daemon renews what it concluded.
 AGAIN_SECONDS = 3600.0

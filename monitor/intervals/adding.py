@@ -94,8 +94,8 @@ def add_traffic(parts: Sequence[TrafficCounts], how: Adding = EXACT) -> TrafficC
         cached_prompt_tokens=total(lambda part: part.cached_prompt_tokens),
         engine_steps=total(lambda part: part.engine_steps),
         step_tokens=total(lambda part: part.step_tokens),
-        finished=_add_keys(part.finished for part in parts),
-        http_responses=_add_keys(part.http_responses for part in parts),
+        finished=add_keys(part.finished for part in parts),
+        http_responses=add_keys(part.http_responses for part in parts),
         rejections=sum_known(part.rejections for part in parts),  # of a whole server: one of its engines carries them
         preemptions=total(lambda part: part.preemptions),
         prompt_length=how.histograms(part.prompt_length for part in parts),
@@ -171,7 +171,8 @@ def _add_positions(parts: Sequence[tuple[float, ...] | None]) -> tuple[float, ..
     return tuple(map(sum, zip(*known, strict=True)))
 
 
-def _add_keys(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def add_keys(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Sum of each key's values."""
     total: Counter[str] = Counter()
     for part in parts:
         for key, value in part.items():

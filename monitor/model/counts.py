@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import ge
 
 
@@ -27,7 +28,7 @@ class Histogram:
     def __post_init__(self) -> None:
         if len(self.edges) != len(self.cumulative):
             raise ValueError(f"histogram with {len(self.edges)} edges but {len(self.cumulative)} buckets")
-        if any(map(ge, self.edges, self.edges[1:])):
+        if not _rise(self.edges):
             raise ValueError(f"histogram edges must rise strictly: {self.edges}")
 
     @property
@@ -53,6 +54,12 @@ class Histogram:
                 return edge if inside <= 0 else start + (edge - start) * (rank - below) / inside
             below, lower = reached, edge
         return lower
+
+
+@lru_cache(maxsize=4096)
+def _rise(edges: tuple[float, ...]) -> bool:
+    """Whether edges rise strictly: a few tuples of them, asked about for every histogram."""
+    return not any(map(ge, edges, edges[1:]))
 
 
 @dataclass(frozen=True, slots=True)

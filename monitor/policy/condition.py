@@ -45,11 +45,11 @@ class Condition:
     vectors: tuple[str, ...]
     known: tuple[str, ...]
     _program: cel.Program = field(repr=False)
+    #: Every signal it names.
+    names: tuple[str, ...] = field(init=False)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every signal it names."""
-        return tuple(dict.fromkeys((*self.scalars, *self.vectors, *self.known)))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(dict.fromkeys((*self.scalars, *self.vectors, *self.known))))
 
     def evaluate(self, signals: SignalSet) -> tuple[Truth, str]:
         """Truth of the condition over `signals`, and in words why there is no data.
@@ -73,12 +73,13 @@ class Condition:
     def _bind(self, signals: SignalSet) -> tuple[dict[str, object], list[str]]:
         bindings: dict[str, object] = {}
         missing: list[str] = []
+        scalars = signals.scalars
         for name in self.scalars:
-            value = signals.value(name)
-            if value is None or value != value:
+            signal = scalars.get(name)
+            if signal is None or signal.value is None or signal.value != signal.value:
                 missing.append(name)
             else:
-                bindings[name] = float(value)
+                bindings[name] = float(signal.value)
         for name in self.vectors:
             values = known_positions(signals, name)
             if values:

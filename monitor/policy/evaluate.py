@@ -24,6 +24,9 @@ CREDIT_SECONDS = 150.0
 Signals = Mapping[tuple[float, str], SignalSet]
 TimerKey = tuple[str, str]
 
+#: Since when scopes are at their settings, where no setting ever changed.
+NEVER_CHANGED: Mapping[str, datetime] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -48,10 +51,12 @@ def evaluate(
     now: datetime,
     *,
     credit_seconds: float = CREDIT_SECONDS,
+    settled: Mapping[str, datetime] = NEVER_CHANGED,
 ) -> Evaluation:
     """Evaluate every rule in every scope of its kind; a scope without signals gives no data.
 
-    `timers` are those of the last evaluation; timers of rules or scopes that are gone are dropped.
+    `timers` are those of the last evaluation; timers of rules or scopes that are gone are dropped. `settled` says since
+    when a scope is at its setting: what a tuning rule held for at another one does not count.
     """
     outcomes, tunes, firings = [], [], []
     kept: dict[TimerKey, RuleTimer] = {}
@@ -66,9 +71,11 @@ def evaluate(
             outcome = outcome_of(tune, scope, signals)
             tunes.append(outcome)
             before = timers.get((tune.name, scope.name))
+            if before is not None and _is_of_another_setting(before, settled.get(scope.name)):
+                before = None
             timer = step_timer(tune.name, scope.name, outcome.truth, before, now, credit_seconds)
             kept[tune.name, scope.name] = timer
-            if timer != before:
+            if timer != timers.get((tune.name, scope.name)):
                 changed.append(timer)
             firing = _firing(tune, outcome, timer, now)
             if firing:
@@ -76,13 +83,19 @@ def evaluate(
     return Evaluation(tuple(outcomes), tuple(tunes), tuple(firings), kept, tuple(changed))
 
 
+def _is_of_another_setting(timer: RuleTimer, settled: datetime | None) -> bool:
+    return settled is not None and timer.last_true is not None and timer.last_true < settled
+
+
 def outcome_of(rule: Rule, scope: Scope, signals: Signals) -> RuleOutcome:
     """What one rule says of one scope: no data where it lacks signals, or where one it needs is absent or too small."""
     found = signals.get((rule.window_seconds, scope.name))
     truth, reason = (Truth.NO_DATA, "no signals of this scope") if found is None else _truth(rule, found)
-    evidence = evidence_of(rule, found) if found is not None else {}
     labels = {**rule.labels, **scope.labels, "alertname": rule.name}
     texts: dict[str, str] = {}
+    # What tuning rules rest on is shown whatever they say; an alert that does not hold shows nothing.
+    is_shown = truth is Truth.TRUE or isinstance(rule, TuneRule)
+    evidence = evidence_of(rule, found) if found is not None and is_shown else {}
     if truth is Truth.TRUE:
         texts = {name: template.render(labels, evidence) for name, template in rule.annotations.items()}
     return RuleOutcome(
@@ -139,21 +152,22 @@ def resumed(since: datetime | None, last_true: datetime | None, now: datetime, c
 
 def _truth(rule: Rule, signals: SignalSet) -> tuple[Truth, str]:
     truth, reason = rule.when.evaluate(signals)
+    lacks = [lack for need in rule.need if (lack := _lack(need, signals))]
+    if not lacks:
+        return truth, reason
     named = (*rule.when.names, *(need.signal for need in rule.need))
     if any(absence(signals, name) is NoData.SPECULATION_OFF for name in named):
         # Known not to apply, so no minimum is asked: an alert about speculation ends when it is switched off.
         return truth, reason
-    lacks = [lack for need in rule.need if (lack := _lack(need, signals))]
     # Too little data forbids both answers: a quiet minute must not resolve what a busy one proved.
-    return (Truth.NO_DATA, ", ".join(lacks)) if lacks else (truth, reason)
+    return Truth.NO_DATA, ", ".join(lacks)
 
 
 def _lack(need: Need, signals: SignalSet) -> str:
     signal = signals.scalars.get(need.signal) or signals.vectors.get(need.signal)
     value = signal.sample_size if signal and need.of_samples else signals.value(need.signal)
-    reason = absence(signals, need.signal)
-    if reason or value is None:
-        return f"{need.name}: {reason or NoData.NOT_KNOWN}"
+    if signal is None or signal.reason or value is None:
+        return f"{need.name}: {signal.reason if signal and signal.reason else NoData.NOT_KNOWN}"
     if value >= need.minimum:
         return ""
     return f"{need.name}: {humanize_number(value)} of the {humanize_number(need.minimum)} needed"

@@ -5,8 +5,10 @@ Whoever evaluates rules puts these values into the signal sets; one it does not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from typing import Any
 
 from monitor.model.signal import NoData, Signal, SignalSet
 
@@ -50,11 +52,40 @@ def is_neural_draft(method: str | None) -> float | None:
 
 def with_facts(signals: SignalSet, facts: Mapping[str, float | None]) -> SignalSet:
     """`signals` with facts added; raises ValueError for a name that is no fact."""
-    unknown = sorted(set(facts) - set(FACTS))
-    if unknown:
+    if not facts.keys() <= FACTS.keys():
+        unknown = sorted(facts.keys() - FACTS.keys())
         raise ValueError(f"{', '.join(unknown)}: expected one of {', '.join(FACTS)}")
-    added = {
-        name: Signal(name, value, 1.0, reason=NoData.NOT_KNOWN if value is None else None)
-        for name, value in facts.items()
-    }
-    return replace(signals, scalars={**signals.scalars, **added})
+    added = {name: _fact(name, value) for name, value in facts.items()}
+    return replace(signals, scalars=_WithFacts(signals.scalars, added))
+
+
+@lru_cache(maxsize=1024)
+def _fact(name: str, value: float | None) -> Signal:
+    return Signal(name, value, 1.0, reason=NoData.NOT_KNOWN if value is None else None)
+
+
+class _WithFacts(Mapping[str, Signal]):
+    """Signals and facts as one, without asking for any signal."""
+
+    def __init__(self, signals: Mapping[str, Signal], facts: Mapping[str, Signal]) -> None:
+        self._signals = signals
+        self._facts = facts
+
+    def __getitem__(self, name: str) -> Signal:
+        found = self._facts.get(name)
+        return found if found is not None else self._signals[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of any mapping, without its detour over an exception."""
+        found = self._facts.get(name)
+        return found if found is not None else self._signals.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._facts or name in self._signals
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._signals
+        yield from self._facts
+
+    def __len__(self) -> int:
+        return len(self._signals) + len(self._facts)

@@ -68,7 +68,9 @@ def _run(
     end = max(ends, default=0.0)
     timeline = Timeline(rules, scopes, credit_seconds=2.5 * step)
     windows = {window for _, window in rules.windows}
-    moments = []
+    moments: list[tuple[float, _Moment]] = []
+    tokens: dict[str, float] = {}
+    settled: dict[str, datetime] = {}
     for i in range(int(end // step) + 1):
         now = START + timedelta(seconds=i * step)
         index = int(i * step // test.interval)
@@ -76,7 +78,10 @@ def _run(
         for scope in scopes:
             for window in windows:
                 signals[window, scope.name] = _signals(scope, series, index, now, window)
-        said, _ = timeline.step(now, signals)
+            now_at = _tokens(scope, series, index)
+            if now_at is not None and tokens.setdefault(scope.name, now_at) != now_at:
+                tokens[scope.name], settled[scope.name] = now_at, now
+        said, _ = timeline.step(now, signals, settled)
         moments.append((i * step, _Moment(timeline.alerts, said.firings)))
     return moments
 
@@ -100,6 +105,15 @@ def _scope(labels: Mapping[str, str]) -> Scope:
     if "group" in own:
         return Scope(group_scope(own["group"]), ScopeKind.GROUP, own)
     return Scope(f"daemon:{own.get('host', '')}", ScopeKind.DAEMON, own)
+
+
+def _tokens(scope: Scope, series: Sequence[Series], index: int) -> float | None:
+    """The setting of a scope at that step, where a series tells it."""
+    for entry in series:
+        if entry.name == "num_speculative_tokens" and _scope(dict(entry.labels)).name == scope.name:
+            value = entry.values[index] if index < len(entry.values) else NoData.NO_INTERVALS
+            return None if isinstance(value, NoData) else value
+    return None
 
 
 def _signals(scope: Scope, series: Sequence[Series], index: int, now: datetime, window: float) -> SignalSet:

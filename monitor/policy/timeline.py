@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from monitor.model.alert import Alert
 from monitor.model.outcome import TuneFiring
 from monitor.model.record import RuleTimer
 from monitor.policy.alerts import TransitionKind, step_alerts
-from monitor.policy.evaluate import CREDIT_SECONDS, Evaluation, Signals, TimerKey, evaluate
+from monitor.policy.evaluate import CREDIT_SECONDS, NEVER_CHANGED, Evaluation, Signals, TimerKey, evaluate
 from monitor.policy.rule import RuleSet, Scope
 
 
@@ -29,9 +30,13 @@ class Timeline:
     alerts: tuple[Alert, ...] = ()
     timers: dict[TimerKey, RuleTimer] = field(default_factory=dict)
 
-    def step(self, now: datetime, signals: Signals) -> tuple[Evaluation, list[ReplayEvent]]:
-        """Evaluate once at `now`; what the rules said, and what began or ended by it."""
-        said = evaluate(self.rules, signals, self.scopes, self.timers, now, credit_seconds=self.credit_seconds)
+    def step(
+        self, now: datetime, signals: Signals, settled: Mapping[str, datetime] = NEVER_CHANGED
+    ) -> tuple[Evaluation, list[ReplayEvent]]:
+        """Evaluate once at `now`; what the rules said, and what began or ended by it. `settled`: see `evaluate`."""
+        said = evaluate(
+            self.rules, signals, self.scopes, self.timers, now, credit_seconds=self.credit_seconds, settled=settled
+        )
         stepped = step_alerts(self.alerts, said.outcomes, now, credit_seconds=self.credit_seconds)
         self.alerts, self.timers = stepped.alerts, dict(said.timers)
         events = [
@@ -56,6 +61,14 @@ class EventKind(StrEnum):
 _EVENTS = {TransitionKind.FIRING: EventKind.ALERT_FIRING, TransitionKind.RESOLVED: EventKind.ALERT_RESOLVED}
 
 
+class Moment(NamedTuple):
+    """A moment that rules are evaluated at; `settled` says since when scopes are at their settings."""
+
+    at: datetime
+    signals: Signals
+    settled: Mapping[str, datetime] = NEVER_CHANGED
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayEvent:
     """Something these rules would have done at `at`: an alert's beginning or end, or a tuning rule's."""
@@ -70,7 +83,7 @@ class ReplayEvent:
 
 def replay(
     rules: RuleSet,
-    moments: Iterable[tuple[datetime, Signals]],
+    moments: Iterable[Moment],
     scopes: Sequence[Scope],
     *,
     credit_seconds: float = CREDIT_SECONDS,
@@ -84,8 +97,8 @@ def replay(
     timeline = Timeline(rules, scopes, credit_seconds)
     going_on: dict[TimerKey, TuneFiring] = {}
     told: dict[TimerKey, datetime] = {}
-    for now, signals in moments:
-        said, events = timeline.step(now, signals)
+    for now, signals, settled in moments:
+        said, events = timeline.step(now, signals, settled)
         yield from events
         held = {(firing.rule, firing.scope): firing for firing in said.firings}
         for key, firing in held.items():
@@ -94,11 +107,15 @@ def replay(
                 told[key] = now
                 kind = EventKind.TUNE_BEGAN if is_new else EventKind.TUNE_HOLDS
                 yield ReplayEvent(now, kind, firing.rule, firing.scope, firing=firing)
-        # No data neither begins nor ends anything; only a condition seen false does.
-        ended = [key for key in going_on if said.timers[key].held_since is None]
+        # No data neither begins nor ends anything; a condition seen false does, or one that begins anew elsewhere.
+        ended = [key for key in going_on if _is_over(said.timers[key], key in held, now)]
         for key in ended:
             yield ReplayEvent(now, EventKind.TUNE_ENDED, *key, firing=going_on.pop(key))
         going_on |= held
+
+
+def _is_over(timer: RuleTimer, is_held: bool, now: datetime) -> bool:
+    return timer.held_since is None or (not is_held and timer.last_true == now)
 
 
 def _where(labels: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from monitor.model.server import Group, ServerName
 from monitor.report.build import Inputs, build
 from monitor.report.content import WeeklyReport
 from monitor.report.overview import load_pairs
-from monitor.signals.window import Pair
+from monitor.signals.track import Pair
 from monitor.slo.book import SloBook
 from monitor.slo.burn import SloStatus
 from monitor.slo.load import SloPolicy

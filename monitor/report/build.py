@@ -25,8 +25,7 @@ from monitor.report.content import (
     WeeklyReport,
 )
 from monitor.signals.build import signals
-from monitor.signals.vocabulary import Family
-from monitor.signals.window import UNRELIABLE, Pair
+from monitor.signals.track import UNRELIABLE, Pair
 from monitor.slo.burn import SloStatus
 
 #: Points of a trend: an hour each over a week.
@@ -57,7 +56,6 @@ FIGURES = (
 )
 #: States of a decision that a person may still act on.
 _OPEN = (DecisionState.STANDING, DecisionState.RECOMMENDED, DecisionState.AWAITING_APPROVAL)
-_FAMILIES = (Family.ACCEPTANCE, Family.STEPS, Family.LOAD, Family.LATENCY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +112,8 @@ def _group(inputs: Inputs, group: Group) -> GroupReport:
 def _server(inputs: Inputs, name: ServerName) -> ServerReport:
     pairs = list(inputs.pairs.get(name, ()))
     length = (inputs.end - inputs.start).total_seconds()
-    now = signals(pairs, scope=name, at=inputs.end, window_seconds=length, families=_FAMILIES)
-    before = signals(pairs, scope=name, at=inputs.start, window_seconds=length, families=_FAMILIES)
+    now = signals(pairs, scope=name, at=inputs.end, window_seconds=length)
+    before = signals(pairs, scope=name, at=inputs.start, window_seconds=length)
     recent = [pair for pair in pairs if inputs.start < pair[1].end <= inputs.end]
     life: Life | None = recent[-1][0] if recent else None
     survival = now.vectors.get("acceptance_rate_at_pos")
@@ -157,7 +155,6 @@ def _trend(pairs: Sequence[Pair], name: str, start: datetime, end: datetime) -> 
         at = first + timedelta(seconds=(index + 1) * seconds)
         found = signals(
             buckets.get(index, ()), scope=name, at=at, window_seconds=seconds + 1.0,
-            families=(Family.ACCEPTANCE, Family.STEPS, Family.LOAD),
         )
         points.append(
             TrendPoint(

@@ -20,8 +20,7 @@ from monitor.model.server import Group, Server, ServerName
 from monitor.model.signal import SignalSet
 from monitor.report.slo_view import slo_view
 from monitor.signals.build import signals
-from monitor.signals.vocabulary import Family
-from monitor.signals.window import Pair
+from monitor.signals.track import Pair
 from monitor.slo.burn import SloStatus
 from monitor.store.api import Unit
 
@@ -41,8 +40,6 @@ FIGURES = (
     "time_to_first_token_seconds_p95",
     "time_per_output_token_seconds_p95",
 )
-#: Families that those signals belong to.
-FAMILIES = (Family.ACCEPTANCE, Family.STEPS, Family.LOAD, Family.LATENCY, Family.SERVER)
 #: How far back intervals are read as scraped (hours), and the length of those before (seconds).
 _FINE_HOURS, _COARSE_SECONDS = 48.0, 300
 #: Default window (seconds), as DESIGN's default for signals.
@@ -133,7 +130,7 @@ def server_view(
     paused: str | None = None,
 ) -> dict[str, Any]:
     """One server at `now`."""
-    found = signals(pairs, scope=server.name, at=now, window_seconds=window_seconds, families=FAMILIES)
+    found = signals(pairs, scope=server.name, at=now, window_seconds=window_seconds)
     life = max(pairs, key=lambda pair: pair[1].end)[0] if pairs else None
     reading = last.reading if last else None
     setting = life.setting if life else None
@@ -308,7 +305,6 @@ def history_rows(
         at = start + timedelta(seconds=(index + 1) * step_seconds)
         found = signals(
             buckets.get(index, ()), scope=name, at=at, window_seconds=step_seconds + 1.0,
-            families=(Family.ACCEPTANCE, Family.STEPS, Family.LOAD),
         )
         names = ("num_speculative_tokens", *FIGURES[:11])
         rows.append({"at": at.isoformat(), **{n: found.value(n) for n in names}})

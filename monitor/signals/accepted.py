@@ -12,8 +12,8 @@ from monitor.intervals.adding import add_speculation
 from monitor.model.counts import SpeculationCounts
 from monitor.model.interval import Interval
 from monitor.model.life import Setting
+from monitor.signals.track import drafted_of
 from monitor.signals.uncertainty import Estimate, ratio_estimate, within_draft_variance
-from monitor.signals.window import is_reliable
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,13 @@ class Accepted:
     num_draft_tokens: float | None
     num_accepted_tokens: float
     survival: tuple[float, ...] | None
+    #: Drafts that had the position, where the engine says it (drafts of varying length); None: all of them.
+    reached: tuple[float, ...] | None
     #: Accepted at position per block, as long as `blocks`; None without positions.
     blocks_per_pos: tuple[tuple[float, ...], ...] | None
     blocks: tuple[tuple[float, float], ...]
+    #: Whether the engine counts its drafts, so that they need not be guessed from their tokens.
+    counts_drafts: bool = True
 
     @property
     def length(self) -> float:
@@ -88,30 +92,15 @@ def survival_of(counts_accepted: Sequence[float], drafts: float, drafted: Sequen
     return tuple(rates)
 
 
-def drafts_of(interval: Interval, setting: Setting | None) -> tuple[float, float] | None:
-    """Drafts and accepted tokens of one interval; None where it made no draft or may not be believed.
-
-    Without a counter of drafts they are drafted tokens over the configured number (wrong where lengths vary).
-    """
-    counts = interval.speculation
-    if counts is None or counts.num_accepted_tokens is None or not is_reliable(interval):
-        return None
-    drafts = counts.num_drafts
-    if drafts is None and counts.num_draft_tokens is not None:
-        tokens = setting.num_speculative_tokens if setting is not None else None
-        drafts = counts.num_draft_tokens / tokens if tokens else None
-    return (drafts, counts.num_accepted_tokens) if drafts is not None and drafts > 0 else None
-
-
 def add_accepted(intervals: Sequence[Interval], setting: Setting | None) -> Accepted | None:
     """Speculation counts of `intervals` added up; None where no draft was made or nothing reliable was counted."""
     tokens = setting.num_speculative_tokens if setting is not None else None
     blocks: list[tuple[float, float]] = []
     kept = []
     for interval in intervals:
-        block = drafts_of(interval, setting)
+        block = drafted_of(interval, setting)
         if block is not None and interval.speculation is not None:
-            blocks.append(block)
+            blocks.append(block[:2])
             kept.append(interval.speculation)
     pooled = add_speculation(kept)
     if pooled is None or pooled.num_accepted_tokens is None:
@@ -128,8 +117,10 @@ def add_accepted(intervals: Sequence[Interval], setting: Setting | None) -> Acce
         num_draft_tokens=drafts * per_draft if per_draft is not None else None,
         num_accepted_tokens=pooled.num_accepted_tokens,
         survival=survival,
+        reached=drafted,
         blocks_per_pos=tuple(count.accepted_per_pos or () for count in kept) if per_pos is not None else None,
         blocks=tuple(blocks),
+        counts_drafts=all(count.num_drafts is not None for count in kept),
     )
 
 
@@ -148,17 +139,18 @@ def censored_alpha(accepted: Accepted, tokens: int | None) -> Estimate | None:
     """Acceptance per token tested, with a 95 % interval (0 to 1); None where draft lengths are unknown.
 
     Every draft tests tokens until the first miss or its end. Drafts accepted whole did not miss: they are censored,
-    so that the maximum-likelihood estimate is accepted / (accepted + misses), which does not fall with the setting.
+    so that the maximum-likelihood estimate is accepted / tested, which does not fall with the setting. Position i is
+    tested by the drafts that have it and were accepted up to the one before.
     Without positions it is the i.i.d. acceptance that gives the observed length.
     """
     if accepted.survival:
-        whole = accepted.survival[-1] * accepted.num_drafts
-        misses = max(0.0, accepted.num_drafts - whole)
-        tested = accepted.num_accepted_tokens + misses
+        before = (1.0, *accepted.survival[:-1])
+        reached = accepted.reached or (accepted.num_drafts,) * len(before)
+        tested = sum(drafts * rate for drafts, rate in zip(reached, before, strict=False))
         if tested <= 0:
             return None
+        rate = min(1.0, accepted.num_accepted_tokens / tested)
         share = tested / accepted.num_drafts
-        rate = accepted.num_accepted_tokens / tested
         tops, bottoms = [], []
         for drafts, taken in accepted.blocks:
             tops.append(taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 
 from monitor.model.life import Setting
 from monitor.model.record import Baseline
@@ -23,6 +24,7 @@ UNHEALTHY_HALF_LIFE = 7 * 86_400.0
 HEALTHY_SHARE = 0.8
 
 
+@lru_cache(maxsize=4096)
 def baseline_key(setting: Setting, engine_version: str | None) -> str:
     """Key under which a server's baseline is kept: acceptance is only comparable at equal setting and version."""
     schedule = ",".join("-".join(map(str, part)) for part in setting.schedule)

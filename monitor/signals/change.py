@@ -7,19 +7,25 @@ position, never the rate, which moves with the setting.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from monitor.model.record import Baseline
+from monitor.model.life import Life, Setting
 from monitor.model.signal import NoData
 from monitor.signals.acceptance import why_no_acceptance
-from monitor.signals.accepted import drafts_of
-from monitor.signals.sheet import Sheet
-from monitor.signals.window import Pair, Window
+from monitor.signals.material import Material
+from monitor.signals.sheet import Sheet, Writer
+from monitor.signals.track import Drafted, Pair, Track
+from monitor.signals.window import Window
 
 #: Length of a block (seconds).
 BLOCK_SECONDS = 30.0
+#: How far before its window a fall is looked for, and normal measured (seconds): more than the 4 h that a standard
+#: deviation wants, and little enough that yesterday's traffic is no reference.
+LOOK_BACK_SECONDS = 6 * 3600.0
+#: How many times as long as the newest an interval may be and still be compared with it.
+MOST_UNLIKE = 3.0
 #: CUSUM level worth a notice: a false one in 2,542 independent blocks (351 at lag-1 correlation 0.3).
 NOTICE_LEVEL = 6.0
 #: CUSUM level worth an action: a false one in 11,875 independent blocks (1,042 at lag-1 correlation 0.3).
@@ -61,22 +67,25 @@ def spread(values: Sequence[float], floor: float) -> float:
     return max(floor, MAD_TO_SD * statistics.median([abs(value - middle) for value in values]))
 
 
-def blocks_of(pairs: Sequence[Pair], seconds: float = BLOCK_SECONDS) -> list[Block]:
-    """Pairs (by end) merged into blocks of at least `seconds`, blocks without drafts left out."""
+def blocks_of(entries: Iterable[tuple[Pair, Drafted | None]], seconds: float = BLOCK_SECONDS) -> list[Block]:
+    """Pairs (by end) with what they drafted, merged into blocks of at least `seconds`; blocks without drafts left out.
+    """
     blocks: list[Block] = []
     start: datetime | None = None
+    length = timedelta(seconds=seconds)
     drafts = accepted = first = 0.0
     has_positions = True
-    for life, interval in pairs:
-        start = start or interval.start
-        counts = drafts_of(interval, life.setting)
-        if counts is not None:
-            drafts += counts[0]
-            accepted += counts[1]
-            positions = interval.speculation.accepted_per_pos if interval.speculation else None
-            has_positions = has_positions and bool(positions)
-            first += positions[0] if positions else 0.0
-        if (interval.end - start).total_seconds() >= seconds:
+    for (_, interval), drafted in entries:
+        if start is None:
+            start = interval.start
+        if drafted is not None:
+            drafts += drafted.drafts
+            accepted += drafted.accepted
+            if drafted.first is None:
+                has_positions = False
+            else:
+                first += drafted.first
+        if interval.end - start >= length:
             if drafts > 0:
                 rate = min(1.0, first / drafts) if has_positions else None
                 blocks.append(Block(interval.end, drafts, 1.0 + accepted / drafts, rate))
@@ -97,19 +106,63 @@ def drop(values: Sequence[float], reference: float | None) -> float | None:
     return cusum(values, normal, spread(early, FLOOR_SHARE * abs(normal)))
 
 
-def write_change(
-    sheet: Sheet, window: Window, baseline: Baseline | None, first_hours_length: float | None
-) -> None:
-    """Write the change signals down; the acceptance family must be on the sheet."""
-    blocks = blocks_of(window.history_at_setting())
-    absent = NoData.NO_DRAFTS if blocks else why_no_acceptance(window)
+def blocks_at_setting(window: Window) -> list[Block]:
+    """Blocks of the window and of `LOOK_BACK_SECONDS` before it at the setting in force; none where it is unknown."""
+    setting = window.setting
+    if setting is None:
+        return []
+    since = window.at - timedelta(seconds=window.seconds + LOOK_BACK_SECONDS)
+    entries: list[tuple[Pair, Drafted | None]] = []
+    for track in window.tracks:
+        entries += at_setting(track, since, window.at, setting)
+    if len(window.tracks) > 1:
+        entries.sort(key=lambda entry: entry[0][1].end)
+    return blocks_of(entries)
+
+
+def at_setting(
+    track: Track, since: datetime, until: datetime, setting: Setting
+) -> list[tuple[Pair, Drafted | None]]:
+    """Pairs of a span at the setting with what they drafted; without the longer ones that stand for older times.
+
+    A block of five minutes varies less than one of half a minute, so that one measure must not be held to the other.
+    """
+    span = track.span(since, until)
+    pairs = track.pairs[span]
+    longest = MOST_UNLIKE * pairs[-1][1].elapsed_seconds if pairs else 0.0
+    found: list[tuple[Pair, Drafted | None]] = []
+    known: Life | None = None
+    is_same = False
+    for pair, drafted in zip(pairs, track.drafted[span], strict=True):
+        if pair[0] is not known:
+            known = pair[0]
+            is_same = known.setting == setting
+        if is_same and pair[1].elapsed_seconds <= longest:
+            found.append((pair, drafted))
+    return found
+
+
+def write_drops(sheet: Sheet, material: Material) -> None:
+    """Falls of length and first position."""
+    blocks, baseline = blocks_at_setting(material.window), material.baseline
+    absent = NoData.NO_DRAFTS if blocks else why_no_acceptance(material.window)
     lengths = [block.length for block in blocks]
     firsts = [block.first for block in blocks if block.first is not None]
     sheet.put("acceptance_length_drop", drop(lengths, baseline.acceptance_length if baseline else None), len(lengths),
               absent=absent)
     sheet.put("first_position_drop", drop(firsts, baseline.first_position_rate if baseline else None), len(firsts),
               absent=absent if not lengths or firsts else NoData.NOT_EXPORTED)
-    now = sheet.scalars.get("acceptance_length")
-    ratio = now.value / first_hours_length if now and now.value is not None and first_hours_length else None
-    sheet.put("acceptance_length_since_start", ratio, now.sample_size if now else 0.0,
-              absent=absent if now is None or now.value is None else NoData.NO_BASELINE)
+
+
+def write_since_start(sheet: Sheet, material: Material) -> None:
+    """Length now over that of the first hours of the process."""
+    now, first_hours = sheet.scalars["acceptance_length"], material.first_hours_length
+    ratio = now.value / first_hours if now.value is not None and first_hours else None
+    absent = NoData.NO_BASELINE if now.reason is None else why_no_acceptance(material.window)
+    sheet.put("acceptance_length_since_start", ratio, now.sample_size, absent=absent)
+
+
+WRITERS: Mapping[Writer, tuple[str, ...]] = {
+    write_drops: ("acceptance_length_drop", "first_position_drop"),
+    write_since_start: ("acceptance_length_since_start",),
+}

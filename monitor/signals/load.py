@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from monitor.intervals.adding import KNOWN, add_traffic
-from monitor.model.counts import TrafficCounts
+from monitor.intervals.adding import add_keys, pool_histograms
+from monitor.model.counts import Histogram, TrafficCounts
 from monitor.model.interval import GaugeSpan, Interval
 from monitor.model.signal import NoData
-from monitor.signals.sheet import Sheet
-from monitor.signals.window import Window, is_rateable
+from monitor.signals.material import Material
+from monitor.signals.sheet import Sheet, Writer
+from monitor.signals.track import is_rateable
 
 #: Words that engines use for a request that ended by a fault of the server.
 ERROR_REASONS = frozenset({"error", "failed", "internal_error"})
@@ -71,52 +72,65 @@ def has_queue(gauges: GaugeSpan) -> bool | None:
     return least >= max(LEAST_QUEUE, QUEUE_SHARE * (gauges.running_mean or 0.0))
 
 
-def write_load(sheet: Sheet, window: Window) -> None:
-    """Write every signal of the load family down."""
-    streams = window.streams()
-    absent = NoData.NOT_EXPORTED if window.recent else NoData.NO_INTERVALS
+def _writes_rate(name: str, get: Callable[[TrafficCounts], float | None], per: float = 1.0) -> Writer:
+    def write(sheet: Sheet, material: Material) -> None:
+        value, seconds = rate(material.window.recent_streams, get)
+        sheet.put(name, value * per if value is not None else None, seconds, absent=_absent(material))
 
-    def put_rate(name: str, get: Callable[[TrafficCounts], float | None], per: float = 1.0) -> None:
-        value, seconds = rate(streams, get)
-        sheet.put(name, value * per if value is not None else None, seconds, absent=absent)
-
-    put_rate("generation_tokens_per_second", lambda c: c.generation_tokens)
-    put_rate("prompt_tokens_per_second", lambda c: c.prompt_tokens)
-    put_rate("requests_per_second", lambda c: c.finished_requests)
-    put_rate("preemptions_per_minute", lambda c: c.preemptions, 60.0)
-    put_rate("rejections_per_minute", lambda c: c.rejections, 60.0)
-    _write_gauges(sheet, streams, absent)
-    _write_requests(sheet, window, absent)
+    return write
 
 
-def _write_gauges(sheet: Sheet, streams: Streams, absent: NoData) -> None:
-    for name, get, top in (
-        ("running", lambda g: g.running_mean, lambda g: g.running_max),
-        ("waiting", lambda g: g.waiting_mean, lambda g: g.waiting_max),
-        ("kv_usage", lambda g: g.kv_usage_mean, lambda g: g.kv_usage_max),
-    ):  # type: tuple[str, Callable[[GaugeSpan], float | None], Callable[[GaugeSpan], float | None]]
+def _writes_gauge(
+    name: str, get: Callable[[GaugeSpan], float | None], top: Callable[[GaugeSpan], float | None], *, is_mean: bool
+) -> Writer:
+    """`is_mean`: engines are averaged, not added."""
+
+    def write(sheet: Sheet, material: Material) -> None:
+        streams = material.window.recent_streams
         means = [mean_gauge(stream, get) for stream in streams]
         known = [value for value, _ in means if value is not None]
         seconds = max((covered for _, covered in means), default=0.0)
-        total = sum(known) if known else None
-        if total is not None and name == "kv_usage":
-            total /= len(known)
-        sheet.put(name, total, seconds, absent=absent)
-        sheet.put(f"{name}_max", max_gauge(streams, top), seconds, absent=absent)
+        total = sum(known) / (len(known) if is_mean else 1) if known else None
+        sheet.put(name, total, seconds, absent=_absent(material))
+        sheet.put(f"{name}_max", max_gauge(streams, top), seconds, absent=_absent(material))
+
+    return write
+
+
+def write_queue(sheet: Sheet, material: Material) -> None:
+    """How often requests queue."""
+    streams = material.window.recent_streams
     queues = [found for stream in streams for i in stream if (found := has_queue(i.gauges)) is not None]
-    sheet.put("waiting_share", sum(queues) / len(queues) if queues else None, len(queues), absent=absent)
+    sheet.put("waiting_share", sum(queues) / len(queues) if queues else None, len(queues), absent=_absent(material))
 
 
-def _write_requests(sheet: Sheet, window: Window, absent: NoData) -> None:
-    traffic = add_traffic([i.traffic for _, i in window.recent if i.traffic is not None], KNOWN)
-    prompts = traffic.prompt_length if traffic else None
-    outputs = traffic.output_length if traffic else None
-    for name, histogram in (("mean_prompt_tokens", prompts), ("mean_output_tokens", outputs)):
-        count = histogram.count if histogram else 0.0
-        sheet.put(name, histogram.mean if histogram else None, count,
-                  absent=NoData.NO_TRAFFIC if histogram else absent)
-    value, sample, exported = error_ratio(traffic)
-    sheet.put("error_ratio", value, sample, absent=NoData.NO_TRAFFIC if exported else absent)
+def _writes_length(name: str, get: Callable[[TrafficCounts], Histogram | None]) -> Writer:
+    def write(sheet: Sheet, material: Material) -> None:
+        histogram = pool_histograms(get(i.traffic) for _, i in material.window.recent if i.traffic is not None)
+        sheet.put(name, histogram.mean if histogram else None, histogram.count if histogram else 0.0,
+                  absent=NoData.NO_TRAFFIC if histogram else _absent(material))
+
+    return write
+
+
+def write_errors(sheet: Sheet, material: Material) -> None:
+    """Answers that failed."""
+    value, sample, exported = error_ratio(answers_of(i.traffic for _, i in material.window.recent))
+    sheet.put("error_ratio", value, sample, absent=NoData.NO_TRAFFIC if exported else _absent(material))
+
+
+def _absent(material: Material) -> NoData:
+    return NoData.NOT_EXPORTED if material.window.recent else NoData.NO_INTERVALS
+
+
+def answers_of(counts: Iterable[TrafficCounts | None]) -> TrafficCounts | None:
+    """Finished requests and HTTP answers of many intervals, added; None without any."""
+    known = [count for count in counts if count is not None]
+    if not known:
+        return None
+    return TrafficCounts(
+        finished=add_keys(c.finished for c in known), http_responses=add_keys(c.http_responses for c in known)
+    )
 
 
 def error_ratio(traffic: TrafficCounts | None) -> tuple[float | None, float, bool]:
@@ -133,3 +147,21 @@ def error_ratio(traffic: TrafficCounts | None) -> tuple[float | None, float, boo
         return None, 0.0, False
     return (bad / answers if answers > 0 else None), answers, True
 
+
+WRITERS: Mapping[Writer, tuple[str, ...]] = {
+    _writes_rate("generation_tokens_per_second", lambda c: c.generation_tokens): ("generation_tokens_per_second",),
+    _writes_rate("prompt_tokens_per_second", lambda c: c.prompt_tokens): ("prompt_tokens_per_second",),
+    _writes_rate("requests_per_second", lambda c: c.finished_requests): ("requests_per_second",),
+    _writes_rate("preemptions_per_minute", lambda c: c.preemptions, 60.0): ("preemptions_per_minute",),
+    _writes_rate("rejections_per_minute", lambda c: c.rejections, 60.0): ("rejections_per_minute",),
+    _writes_gauge("running", lambda g: g.running_mean, lambda g: g.running_max, is_mean=False):
+        ("running", "running_max"),
+    _writes_gauge("waiting", lambda g: g.waiting_mean, lambda g: g.waiting_max, is_mean=False):
+        ("waiting", "waiting_max"),
+    _writes_gauge("kv_usage", lambda g: g.kv_usage_mean, lambda g: g.kv_usage_max, is_mean=True):
+        ("kv_usage", "kv_usage_max"),
+    write_queue: ("waiting_share",),
+    _writes_length("mean_prompt_tokens", lambda c: c.prompt_length): ("mean_prompt_tokens",),
+    _writes_length("mean_output_tokens", lambda c: c.output_length): ("mean_output_tokens",),
+    write_errors: ("error_ratio",),
+}  # fmt: skip

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from monitor.model.interval import Interval
-from monitor.model.life import LastReading
 from monitor.model.reading import State, Verdict
-from monitor.model.record import Baseline
-from monitor.model.server import ServerName
 from monitor.model.signal import NoData
 from monitor.signals.load import ERROR_REASONS
-from monitor.signals.sheet import Sheet
-from monitor.signals.window import Window
+from monitor.signals.material import Material
+from monitor.signals.sheet import Sheet, Writer
+from monitor.signals.track import merged
 
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 #: Words for requests that ended without being served.
 _UNSERVED = ERROR_REASONS | {"abort"}
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What is known of one server besides its intervals; every part may be missing.
-
-    `off_step_seconds`: step time without speculation at a comparable batch. `first_hours_length`: acceptance length of
-    the first hours of the process that runs now. `watched_since`: when acceptd began to watch.
-    """
-
-    last: LastReading | None = None
-    baseline: Baseline | None = None
-    off_step_seconds: float | None = None
-    first_hours_length: float | None = None
-    watched_since: datetime | None = None
 
 
 def stuck_seconds(stream: Sequence[Interval]) -> float | None:
@@ -65,52 +48,74 @@ def _is_stuck(interval: Interval) -> bool:
     return not any((traffic.generation_tokens, traffic.prompt_tokens, traffic.engine_steps, served))
 
 
-def write_server(sheet: Sheet, window: Window, contexts: Mapping[ServerName, Context]) -> None:
-    """Write every signal of the server family down."""
-    servers = {life.server for life in window.newest_lives}
+def write_servers(sheet: Sheet, material: Material) -> None:
+    """How many servers the window is of."""
+    servers = {life.server for life in material.window.newest_lives}
     sheet.put("servers", len(servers), len(servers))
-    readings = [context.last.reading for context in contexts.values() if context.last is not None]
+
+
+def write_states(sheet: Sheet, material: Material) -> None:
+    """What the newest pages say of the servers."""
+    readings = [context.last.reading for context in material.contexts.values() if context.last is not None]
     count = len(readings)
-
-    def put_share(name: str, hits: int) -> None:
-        sheet.put(name, hits / count if count else None, count, absent=NoData.NOT_KNOWN)
-
-    put_share("up", sum(reading.verdict is not Verdict.SCRAPE_ERROR for reading in readings))
+    answered = sum(reading.verdict is not Verdict.SCRAPE_ERROR for reading in readings)
+    sheet.put("up", answered / count if count else None, count, absent=NoData.NOT_KNOWN)
     for name, is_any in (
         ("is_sleeping", any(reading.state is State.SLEEPING for reading in readings)),
         ("needs_probe", any(reading.verdict is Verdict.NEEDS_PROBE for reading in readings)),
         ("is_starting", any(reading.verdict is Verdict.STARTING for reading in readings)),
     ):
         sheet.put(name, float(is_any) if count else None, count, absent=NoData.NOT_KNOWN)
-    _write_ages(sheet, window, contexts)
-    _write_stuck(sheet, window, contexts)
 
 
-def _write_ages(sheet: Sheet, window: Window, contexts: Mapping[ServerName, Context]) -> None:
+def write_age(sheet: Sheet, material: Material) -> None:
+    """How old the newest interval is."""
+    window = material.window
     newest: dict[str, datetime] = {
-        server: context.watched_since for server, context in contexts.items() if context.watched_since is not None
+        server: context.watched_since
+        for server, context in material.contexts.items()
+        if context.watched_since is not None
     }
-    for life, interval in window.history:
-        newest[life.server] = max(interval.end, newest.get(life.server, interval.end))
+    for track in window.tracks:
+        end = track.last_end(window.at)
+        if end is not None:
+            server = track.pairs[0][0].server
+            newest[server] = max(end, newest.get(server, end))
     ages = [(window.at - end).total_seconds() for end in newest.values()]
     sheet.put("seconds_since_last_sample", max(0.0, *ages) if ages else None, len(ages), absent=NoData.NO_INTERVALS)
+
+
+def write_uptime(sheet: Sheet, material: Material) -> None:
+    """How long the youngest engine process has run."""
+    window = material.window
     births = [born for life in window.newest_lives if (born := life.process_start or life.created) is not None]
     uptime = window.at.timestamp() - max(births) if births else None
     sheet.put("uptime_seconds", max(0.0, uptime) if uptime is not None else None, len(births),
               absent=NoData.NOT_KNOWN if window.recent else NoData.NO_INTERVALS)
 
 
-def _write_stuck(sheet: Sheet, window: Window, contexts: Mapping[ServerName, Context]) -> None:
+def write_stuck(sheet: Sheet, material: Material) -> None:
+    """How long work has stood still."""
+    window = material.window
     blind = {
         server
-        for server, context in contexts.items()
+        for server, context in material.contexts.items()
         if context.last is not None and context.last.reading.state in (State.SLEEPING, State.BUSY_COUNTERS_DEFERRED)
     }
-    found = [
-        stuck_seconds(stream)
-        for stream in window.streams(window.history)
-        if stream and stream[-1].server not in blind
-    ]
+    streams = window.recent_streams
+    if any(_is_stuck(interval) for stream in streams for interval in stream[:1]):
+        # It may have begun before the window.
+        streams = window.streams(merged(window.tracks, _BEGINNING, window.at))
+    found = [stuck_seconds(stream) for stream in streams if stream and stream[-1].server not in blind]
     known = [seconds for seconds in found if seconds is not None]
     sheet.put("stuck_seconds", max(known) if known else None, len(known),
               absent=NoData.NOT_KNOWN if window.recent else NoData.NO_INTERVALS)
+
+
+WRITERS: Mapping[Writer, tuple[str, ...]] = {
+    write_servers: ("servers",),
+    write_states: ("up", "is_sleeping", "needs_probe", "is_starting"),
+    write_age: ("seconds_since_last_sample",),
+    write_uptime: ("uptime_seconds",),
+    write_stuck: ("stuck_seconds",),
+}

@@ -1,20 +1,35 @@
-"""A sheet on which signals are written down, each with a value or with the reason for its absence."""
+"""A sheet of signals that are worked out when they are first asked for, each a value or the reason for its absence.
+
+Rules read a few of a hundred signals. Each part of the vocabulary has one writer, which writes all signals of its part.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from monitor.model.signal import NoData, Signal, VectorSignal
+from monitor.signals.material import Material
 from monitor.signals.uncertainty import Estimate
+
+Found = TypeVar("Found")
 
 
 class Sheet:
-    """Collects signals by name; a later entry replaces an earlier one, numbers that are not finite become absent."""
+    """Signals of one material by name, scalars and vectors; numbers that are not finite become absent."""
 
-    def __init__(self) -> None:
-        self.scalars: dict[str, Signal] = {}
-        self.vectors: dict[str, VectorSignal] = {}
+    def __init__(self, material: Material, scalars: Mapping[str, Writer], vectors: Mapping[str, Writer]) -> None:
+        """`scalars` and `vectors` map every name there is to what writes it down."""
+        self.material = material
+        self._scalars: dict[str, Signal] = {}
+        self._vectors: dict[str, VectorSignal] = {}
+        self.scalars: Mapping[str, Signal] = _Written(self, self._scalars, scalars)
+        self.vectors: Mapping[str, VectorSignal] = _Written(self, self._vectors, vectors)
+
+    def value(self, name: str) -> float | None:
+        """The scalar `name`; None where it is absent."""
+        return self.scalars[name].value
 
     def put(
         self, name: str, value: float | None, sample: float = 0.0, *, absent: NoData = NoData.NOT_EXPORTED,
@@ -22,9 +37,9 @@ class Sheet:
     ) -> None:
         """Write a number down, or `absent` as the reason when it is None or not finite."""
         if value is None or not math.isfinite(value):
-            self.scalars[name] = Signal(name, None, sample, reason=absent)
+            self._scalars[name] = Signal(name, None, sample, reason=absent)
         else:
-            self.scalars[name] = Signal(name, float(value), sample, low=low, high=high)
+            self._scalars[name] = Signal(name, float(value), sample, low=low, high=high)
 
     def put_estimate(self, name: str, estimate: Estimate | None, sample: float, *, absent: NoData) -> None:
         """Write an estimate with its interval down."""
@@ -39,8 +54,44 @@ class Sheet:
     ) -> None:
         """Write one number per position down, or `absent` as the reason when there is none."""
         if not values:
-            self.vectors[name] = VectorSignal(name, (), sample, reason=absent)
+            self._vectors[name] = VectorSignal(name, (), sample, reason=absent)
         else:
-            self.vectors[name] = VectorSignal(
+            self._vectors[name] = VectorSignal(
                 name, tuple(values), sample, lows=tuple(lows), highs=tuple(highs)
             )
+
+
+#: Writes one part of the vocabulary down.
+Writer = Callable[[Sheet, Material], None]
+
+
+class _Written(Mapping[str, Found]):
+    """Signals of one kind by name; asking for one has its part written."""
+
+    def __init__(self, sheet: Sheet, done: dict[str, Found], writers: Mapping[str, Writer]) -> None:
+        self._sheet = sheet
+        self._done = done
+        self._writers = writers
+
+    def __getitem__(self, name: str) -> Found:
+        found = self._done.get(name)
+        if found is None:
+            self._writers[name](self._sheet, self._sheet.material)
+            found = self._done[name]
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of any mapping, without its detour over an exception."""
+        found = self._done.get(name)
+        if found is None and name in self._writers:
+            return self[name]
+        return default if found is None else found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._writers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._writers)
+
+    def __len__(self) -> int:
+        return len(self._writers)

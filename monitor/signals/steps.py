@@ -5,15 +5,17 @@ Four ways give the step time; the best one that the pages allow is used, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from monitor.intervals.adding import sum_known
 from monitor.model.interval import Interval
 from monitor.model.signal import NoData
 from monitor.signals.acceptance import why_no_acceptance
-from monitor.signals.sheet import Sheet
-from monitor.signals.window import Window, is_rateable
+from monitor.signals.material import Material
+from monitor.signals.sheet import Sheet, Writer
+from monitor.signals.track import is_rateable
+from monitor.signals.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,39 +92,67 @@ def decode_batch(intervals: Sequence[Interval]) -> tuple[float, float] | None:
     return running, weight
 
 
-def write_steps(sheet: Sheet, window: Window, off_step_seconds: float | None) -> None:
-    """Write every signal of the steps family down; the acceptance family must be on the sheet."""
-    intervals = [interval for _, interval in window.of_setting]
-    is_off = window.setting is not None and window.setting.is_off
-    length = 1.0 if is_off else _length(sheet)
-    absent = _why_none(window)
-    found = step_time(intervals, length)
-    sheet.put("step_seconds", found.seconds if found else None, found.sample if found else 0.0, absent=absent)
-    sheet.put("step_seconds_way", found.way if found else None, found.sample if found else 0.0, absent=absent)
-    first, last = from_inter_token(intervals), from_output_time(intervals, length)
+def tokens_per_step(sheet: Sheet, window: Window) -> float | None:
+    """Tokens emitted per step: 1 when off, over all steps where coverage is known, else per draft."""
+    if window.setting is not None and window.setting.is_off:
+        return 1.0
+    effective = sheet.value("effective_acceptance_length")
+    return effective if effective is not None else sheet.value("acceptance_length")
+
+
+def write_step_time(sheet: Sheet, material: Material) -> None:
+    """Step time by the best way there is."""
+    window = material.window
+    found = from_inter_token(window.intervals) or step_time(window.intervals, tokens_per_step(sheet, window))
+    absent, sample = _why_none(window), found.sample if found else 0.0
+    sheet.put("step_seconds", found.seconds if found else None, sample, absent=absent)
+    sheet.put("step_seconds_way", found.way if found else None, sample, absent=absent)
+
+
+def write_disagreement(sheet: Sheet, material: Material) -> None:
+    """The first way against the last."""
+    window = material.window
+    first = from_inter_token(window.intervals)
+    last = from_output_time(window.intervals, tokens_per_step(sheet, window))
     sheet.put(
         "step_seconds_disagreement",
         abs(last.seconds / first.seconds - 1.0) if first and last and first.seconds > 0 else None,
-        min(first.sample, last.sample) if first and last else 0.0, absent=absent,
+        min(first.sample, last.sample) if first and last else 0.0, absent=_why_none(window),
     )
-    batch = decode_batch(intervals)
+
+
+def write_batch(sheet: Sheet, material: Material) -> None:
+    """Requests that decode together."""
+    batch = decode_batch(material.window.intervals)
+    absent = _why_none(material.window)
     sheet.put("decode_batch", batch[0] if batch else None, batch[1] if batch else 0.0, absent=absent)
-    _write_prefill(sheet, intervals, absent)
-    goodput = length / found.seconds if found and length is not None and found.seconds > 0 else None
-    why = why_no_acceptance(window) if length is None else absent
-    sheet.put("goodput", goodput, found.sample if found else 0.0, absent=why)
-    gain = goodput * off_step_seconds - 1.0 if goodput is not None and off_step_seconds else None
-    sheet.put("gain_over_off", gain, found.sample if found else 0.0,
-              absent=NoData.NO_BASELINE if goodput is not None else why)
 
 
-def _length(sheet: Sheet) -> float | None:
-    """Tokens per step: over all steps where coverage is known, else per draft."""
-    for name in ("effective_acceptance_length", "acceptance_length"):
-        signal = sheet.scalars.get(name)
-        if signal is not None and signal.value is not None:
-            return signal.value
-    return None
+def write_prefill(sheet: Sheet, material: Material) -> None:
+    """Prompt tokens that a step computes."""
+    share, steps = prefill_per_step(material.window.intervals)
+    sheet.put("prefill_tokens_per_step", share, steps, absent=_why_none(material.window))
+
+
+def write_goodput(sheet: Sheet, material: Material) -> None:
+    """Goodput, and what it is over that without speculation."""
+    window, length = material.window, tokens_per_step(sheet, material.window)
+    seconds, off = sheet.scalars["step_seconds"], material.off_step_seconds
+    goodput = length / seconds.value if seconds.value and length is not None else None
+    why = why_no_acceptance(window) if length is None else _why_none(window)
+    sheet.put("goodput", goodput, seconds.sample_size, absent=why)
+    gain = goodput * off - 1.0 if goodput is not None and off else None
+    sheet.put("gain_over_off", gain, seconds.sample_size, absent=NoData.NO_BASELINE if goodput is not None else why)
+
+
+def prefill_per_step(intervals: Sequence[Interval]) -> tuple[float | None, float]:
+    """Prompt tokens computed per engine step (cached ones are not), and the steps; None where steps are not counted."""
+    tokens = steps = 0.0
+    for i in intervals:
+        if i.traffic and i.traffic.engine_steps and i.traffic.prompt_tokens is not None:
+            tokens += max(0.0, i.traffic.prompt_tokens - (i.traffic.cached_prompt_tokens or 0.0))
+            steps += i.traffic.engine_steps
+    return (tokens / steps if steps > 0 else None), steps
 
 
 def _why_none(window: Window) -> NoData:
@@ -130,14 +160,14 @@ def _why_none(window: Window) -> NoData:
         return NoData.MIXED_SETTINGS
     if not window.recent:
         return NoData.NO_INTERVALS
-    moved = [i.traffic.generation_tokens for _, i in window.of_setting if i.traffic is not None]
+    moved = [i.traffic.generation_tokens for i in window.intervals if i.traffic is not None]
     return NoData.NO_TRAFFIC if moved and not sum_known(moved) else NoData.NOT_EXPORTED
 
 
-def _write_prefill(sheet: Sheet, intervals: Sequence[Interval], absent: NoData) -> None:
-    tokens = steps = 0.0
-    for i in intervals:
-        if i.traffic and i.traffic.engine_steps and i.traffic.prompt_tokens is not None:
-            tokens += max(0.0, i.traffic.prompt_tokens - (i.traffic.cached_prompt_tokens or 0.0))
-            steps += i.traffic.engine_steps
-    sheet.put("prefill_tokens_per_step", tokens / steps if steps > 0 else None, steps, absent=absent)
+WRITERS: Mapping[Writer, tuple[str, ...]] = {
+    write_step_time: ("step_seconds", "step_seconds_way"),
+    write_disagreement: ("step_seconds_disagreement",),
+    write_batch: ("decode_batch",),
+    write_prefill: ("prefill_tokens_per_step",),
+    write_goodput: ("goodput", "gain_over_off"),
+}

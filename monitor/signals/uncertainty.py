@@ -92,15 +92,15 @@ def ratio_estimate(
     variance of the ratio comes from the residuals of batches (batch means with Student's t); with fewer than
     `MIN_BLOCKS` blocks the design effect is assumed. A ratio between `bounds` (0, 1) gets a Wilson interval.
     """
-    top, bottom = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
-    total = float(bottom.sum())
+    total = sum(denominators)
     if total <= 0:
         return None
-    value = float(top.sum()) / total
+    value = sum(numerators) / total
     independent = unit_variance / total
     effect, count, quantile = START_DESIGN_EFFECT, 0, Z95
-    blocks = int(np.count_nonzero(bottom))
+    blocks = sum(denominator > 0 for denominator in denominators)
     if blocks >= MIN_BLOCKS:
+        top, bottom = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
         used = bottom > 0
         residual = _batches(top[used] - value * bottom[used])
         count = len(residual)

@@ -17,7 +17,7 @@ from monitor.model.interval import Interval
 from monitor.signals.accepted import add_accepted
 from monitor.signals.load import error_ratio
 from monitor.signals.steps import decode_batch, step_time
-from monitor.signals.window import is_rateable
+from monitor.signals.track import is_rateable
 
 #: Length of a block unless told otherwise (seconds).
 BLOCK_SECONDS = 60.0

@@ -10,8 +10,8 @@ from monitor.intervals.adding import sum_known
 from monitor.model.interval import Interval
 from monitor.model.life import Setting
 from monitor.signals.accepted import add_accepted
-from monitor.signals.steps import decode_batch, step_time
-from monitor.signals.window import Pair, is_rateable, is_reliable
+from monitor.signals.steps import decode_batch, prefill_per_step, step_time
+from monitor.signals.track import Pair, is_rateable, is_reliable
 from monitor.tuning.observed import CostRow, Row
 
 #: Newest intervals of a setting that its row rests on (seconds): acceptance drifts with the traffic.
@@ -41,7 +41,7 @@ def row_of(intervals: Sequence[Interval], setting: Setting) -> Row:
         step_seconds=steps.seconds if steps else None,
         batch=max(1.0, batch[0]) if batch else None,
         coverage=coverage,
-        prefill_tokens_per_step=_prefill(intervals),
+        prefill_tokens_per_step=prefill_per_step(intervals)[0] or 0.0,
         length_error=error,
         covered_seconds=_longest(intervals),
     )
@@ -126,15 +126,6 @@ def _outputs_and_drafts(intervals: Sequence[Interval]) -> tuple[float, float]:
             outputs += i.latency.inter_token.count
             drafts += i.speculation.num_drafts
     return outputs, drafts
-
-
-def _prefill(intervals: Sequence[Interval]) -> float:
-    tokens = steps = 0.0
-    for i in intervals:
-        if i.traffic and i.traffic.engine_steps and i.traffic.prompt_tokens is not None:
-            tokens += max(0.0, i.traffic.prompt_tokens - (i.traffic.cached_prompt_tokens or 0.0))
-            steps += i.traffic.engine_steps
-    return tokens / steps if steps > 0 else 0.0
 
 
 def _longest(intervals: Sequence[Interval]) -> float:

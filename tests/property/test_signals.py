@@ -16,7 +16,6 @@ from monitor.model.signal import NoData
 from monitor.signals import signals
 from monitor.signals.accepted import add_accepted, alpha_of_length
 from monitor.signals.uncertainty import ratio_estimate, within_draft_variance
-from monitor.signals.vocabulary import Family
 from tests.unit.signals.windows import NOON, interval, life
 
 
@@ -44,7 +43,7 @@ def build(pairs, **rest):
 @settings(max_examples=60, deadline=None)
 def test_acceptance_stays_in_its_bounds(window):
     tokens, pairs = window
-    found = build(pairs, families={Family.ACCEPTANCE})
+    found = build(pairs)
     if not found.value("num_drafts"):
         assert found.value("acceptance_length") is None
         assert found.scalars["acceptance_length"].reason is NoData.NO_DRAFTS
@@ -61,7 +60,7 @@ def test_acceptance_stays_in_its_bounds(window):
 @given(drafts_of_a_window())
 @settings(max_examples=60, deadline=None)
 def test_intervals_of_confidence_hold_their_value(window):
-    found = build(window[1], families={Family.ACCEPTANCE})
+    found = build(window[1])
     for signal in found:
         if signal.low is not None and signal.high is not None:
             assert signal.low - 1e-9 <= signal.value <= signal.high + 1e-9
@@ -83,10 +82,10 @@ def test_the_order_in_which_intervals_come_does_not_matter(window, rng):
 @settings(max_examples=40, deadline=None)
 def test_splitting_a_window_adds_up(window, cut):
     pairs = window[1]
-    whole = build(pairs, families={Family.ACCEPTANCE}).value("num_drafts")
+    whole = build(pairs).value("num_drafts")
     at = NOON - timedelta(seconds=15.0 * cut)
-    late = signals(pairs, scope="s", at=NOON, window_seconds=15.0 * cut, families={Family.ACCEPTANCE})
-    early = signals(pairs, scope="s", at=at, window_seconds=600.0, families={Family.ACCEPTANCE})
+    late = signals(pairs, scope="s", at=NOON, window_seconds=15.0 * cut)
+    early = signals(pairs, scope="s", at=at, window_seconds=600.0)
     assert (late.value("num_drafts") or 0.0) + (early.value("num_drafts") or 0.0) == pytest.approx(whole)
 
 

@@ -11,12 +11,14 @@ from monitor.cycle.contexts import FIRST_HOURS, Beginnings, birth, off_step_seco
 from monitor.model.interval import Interval
 from monitor.model.life import Life
 from monitor.model.server import ServerName
+from monitor.signals.track import Track
 from tests.fakes.memory_store import MemoryStore
 from tests.unit.signals.windows import NOON, interval, life, run_of
 
 A = ServerName("a")
 BORN = NOON.timestamp()
 HOURS = FIRST_HOURS.total_seconds()
+LATELY = timedelta(seconds=300)
 LATER = NOON + FIRST_HOURS + timedelta(hours=40)
 
 
@@ -96,7 +98,7 @@ class TestStepsWhenOff:
     def seconds(self, *, off_batch: float, batch: float) -> float | None:
         off = run_of(self.OFF, 8, ends_at=-3600.0, step_seconds=0.008, outputs=500.0 * off_batch)
         recent = run_of(self.ON, 8, outputs=500.0 * batch)
-        return off_step_seconds([*off, *recent], [i for _, i in recent])
+        return off_step_seconds(Track.of([*off, *recent]), NOON, LATELY)
 
     @pytest.mark.parametrize(("off_batch", "batch"), [(4.0, 4.0), (4.0, 3.3), (4.0, 5.0)])
     def test_it_is_known_at_about_the_same_batch(self, off_batch: float, batch: float) -> None:
@@ -108,12 +110,12 @@ class TestStepsWhenOff:
 
     def test_never_off_is_not_known(self) -> None:
         recent = run_of(self.ON, 8)
-        assert off_step_seconds(recent, [i for _, i in recent]) is None
+        assert off_step_seconds(Track.of(recent), NOON, LATELY) is None
 
     def test_no_load_now_is_not_known(self) -> None:
-        assert off_step_seconds(run_of(self.OFF, 8), []) is None
+        assert off_step_seconds(Track.of(run_of(self.OFF, 8, ends_at=-3600.0)), NOON, LATELY) is None
 
     def test_a_gap_draws_no_rate(self) -> None:
-        off = run_of(self.OFF, 8, is_gap=True, step_seconds=0.008)
+        off = run_of(self.OFF, 8, ends_at=-3600.0, is_gap=True, step_seconds=0.008)
         recent = run_of(self.ON, 8)
-        assert off_step_seconds([*off, *recent], [i for _, i in recent]) is None
+        assert off_step_seconds(Track.of([*off, *recent]), NOON, LATELY) is None

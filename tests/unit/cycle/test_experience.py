@@ -14,7 +14,7 @@ from monitor.model.record import Rejection
 from monitor.model.server import ActionLimits, GroupName
 from monitor.model.signal import Signal, SignalSet
 from monitor.signals.build import signals
-from monitor.signals.window import Pair
+from monitor.signals.track import Pair
 from monitor.tuning import Fact
 from monitor.tuning.standdown import is_too_little
 from tests.unit.signals.windows import NOON, life, run_of

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.cycle.evaluate import Evaluator
 from monitor.cycle.history import History
-from monitor.cycle.past import Past, Replayer, Track, read_past
+from monitor.cycle.past import Answers, Past, Replayer, read_past
 from monitor.cycle.replay import Replayed, not_judged, replay_group
 from monitor.model.decision import Action, Reason
 from monitor.model.interval import Interval
@@ -211,7 +211,7 @@ class TestSums:
 class TestWhatIsKnown:
     def test_whether_a_server_was_up_is_known_from_its_checks(self) -> None:
         checks = [Checks(A, NOON + timedelta(minutes=5), 20, 0), Checks(A, NOON + timedelta(minutes=10), 0, 20)]
-        track = Track((), (), checks)
+        track = Answers(checks)
         assert track.last(NOON + timedelta(minutes=4)) is None
         up, down = track.last(NOON + timedelta(minutes=9)), track.last(NOON + timedelta(minutes=12))
         assert up is not None and (up.reading.verdict, up.last_ok) == (Verdict.OK, NOON + timedelta(minutes=5))
@@ -243,7 +243,7 @@ groups:
         own = replace(life("a"), setting=Setting(method=method, num_speculative_tokens=3))
         store = stored(own, minutes=[MIDDLE] * 5)
         until = NOON + timedelta(minutes=5)
-        (_, found) = list(Replayer(past(store, until), rules(ALERTS), 300.0).moments(until, 300.0))[-1]
+        found = list(Replayer(past(store, until), rules(ALERTS), 300.0).moments(until, 300.0))[-1].signals
         assert found[300.0, "server:a"].value("is_neural_draft") == expected
 
     def test_a_span_without_history_says_nothing(self) -> None:

@@ -27,7 +27,7 @@ from monitor.model.server import Group, GroupName, ServerName
 from monitor.report.build import Inputs, build
 from monitor.report.charts import png, trend_figure
 from monitor.report.render import to_html, to_json, to_markdown
-from monitor.signals.window import Pair
+from monitor.signals.track import Pair
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 END = START + timedelta(days=7)

@@ -9,8 +9,11 @@ import pytest
 
 from monitor.model.signal import NoData
 from monitor.signals import VOCABULARY, Kind, signals
-from monitor.signals.build import families_of
-from monitor.signals.vocabulary import Family
+from monitor.signals.build import WRITERS
+from monitor.signals.material import Material
+from monitor.signals.sheet import Sheet
+from monitor.signals.track import tracks_of
+from monitor.signals.window import Window
 from tests.unit.signals.windows import NOON, life, run_of
 
 
@@ -25,10 +28,20 @@ def test_every_name_of_the_vocabulary_is_there_with_a_value_or_a_reason_and_no_o
         assert set(found.vectors) == {s.name for s in VOCABULARY.values() if s.kind is Kind.VECTOR}
 
 
-def test_only_the_families_asked_for_are_computed():
-    found = build(run_of(life(), 4), families={Family.LOAD})
-    assert {VOCABULARY[name].family for name in found.scalars} == {Family.LOAD}
-    assert families_of(["goodput", "running", "no_such_word"]) == {Family.STEPS, Family.ACCEPTANCE, Family.LOAD}
+def test_every_writer_writes_its_own_names_and_no_other():
+    for write, names in ((w, {n for n, of in WRITERS.items() if of is w}) for w in dict.fromkeys(WRITERS.values())):
+        for pairs in ([], run_of(life(), 4), run_of(life(tokens=0), 4, has_speculation=False)):
+            sheet = Sheet(Material(Window(tracks_of(pairs), NOON, 300.0), {}), {}, {})
+            asked = build(pairs)
+            sheet.scalars, sheet.vectors = asked.scalars, asked.vectors  # what a writer reads of others
+            write(sheet, sheet.material)
+            assert sheet._scalars.keys() | sheet._vectors.keys() == names
+
+
+def test_a_signal_that_nobody_asks_for_is_not_worked_out():
+    found = build(run_of(life(), 4))
+    assert found.value("running") == 2.0
+    assert set(found.scalars._done) == {"running", "running_max"}
 
 
 def test_the_numbers_of_a_plain_window():

@@ -13,6 +13,7 @@ from monitor.model.signal import NoData, Signal, SignalSet, VectorSignal
 from monitor.signals import Context, baseline_key, signals, update_baseline
 from monitor.signals.baseline import is_settled
 from monitor.signals.change import ACTION_LEVEL, NOTICE_LEVEL, blocks_of, cusum, drop, spread
+from monitor.signals.track import Track
 from tests.unit.signals.windows import NOON, life, run_of
 
 GOOD, BAD = (700.0, 500.0, 300.0), (350.0, 150.0, 60.0)
@@ -56,6 +57,11 @@ def test_too_few_blocks_say_nothing():
     assert drop([2.0] * 7, 2.5) is None
 
 
+def entries(pairs):
+    track = Track.of(pairs)
+    return zip(track.pairs, track.drafted, strict=True)
+
+
 def window(now, before, **contexts):
     pairs = [*run_of(life(), 60, ends_at=-300.0, per_pos=before), *run_of(life(), 20, per_pos=now)]
     return signals(pairs, scope="server:a", at=NOON, window_seconds=300.0, **contexts)
@@ -83,7 +89,7 @@ def test_a_change_of_setting_is_no_fall():
 
 
 def test_blocks_are_at_least_as_long_as_asked():
-    assert len(blocks_of(run_of(life(), 20), 30.0)) == 10
+    assert len(blocks_of(entries(run_of(life(), 20)), 30.0)) == 10
 
 
 def test_baselines_are_only_shown_for_their_own_setting_and_when_settled():

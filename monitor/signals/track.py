@@ -1,0 +1,109 @@
+"""The past of one server as signals read it: intervals with their lives, by end. It adds nothing up."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from monitor.model.interval import Interval
+from monitor.model.life import Life, Setting
+from monitor.model.reading import Flag
+
+#: An interval and the life it belongs to.
+Pair = tuple[Life, Interval]
+
+#: Intervals with one of these flags are left out of acceptance: their counts contradict each other.
+UNRELIABLE: frozenset[Flag] = frozenset(
+    {Flag.IDENTITIES_BROKEN, Flag.V0_COUNTERS_UNRELIABLE, Flag.ACCEPTANCE_OUT_OF_RANGE}
+)
+
+
+class Drafted(NamedTuple):
+    """Drafts of one interval, tokens accepted of them, and drafts whose first token was (None where not told)."""
+
+    drafts: float
+    accepted: float
+    first: float | None
+
+
+def is_rateable(interval: Interval) -> bool:
+    """Whether a rate may be drawn from the interval: no gap, and wholly of one life."""
+    return not interval.is_gap and not interval.partial
+
+
+def is_reliable(interval: Interval) -> bool:
+    """Whether its speculation counts may be believed."""
+    return not (interval.flags & UNRELIABLE)
+
+
+def drafted_of(interval: Interval, setting: Setting | None) -> Drafted | None:
+    """What one interval drafted; None where it made no draft or may not be believed.
+
+    Without a counter of drafts they are drafted tokens over the configured number (wrong where lengths vary).
+    """
+    counts = interval.speculation
+    if counts is None or counts.num_accepted_tokens is None or not is_reliable(interval):
+        return None
+    drafts = counts.num_drafts
+    if drafts is None and counts.num_draft_tokens is not None:
+        tokens = setting.num_speculative_tokens if setting is not None else None
+        drafts = counts.num_draft_tokens / tokens if tokens else None
+    if drafts is None or drafts <= 0:
+        return None
+    positions = counts.accepted_per_pos
+    return Drafted(drafts, counts.num_accepted_tokens, positions[0] if positions else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Pairs of one server by end, with the ends beside them, and what each pair drafted."""
+
+    pairs: Sequence[Pair]
+    ends: Sequence[datetime]
+    drafted: Sequence[Drafted | None]
+
+    @classmethod
+    def of(cls, pairs: Iterable[Pair]) -> Track:
+        """The track of pairs in any order."""
+        ordered = sorted(pairs, key=_end)
+        return cls(
+            ordered, [interval.end for _, interval in ordered], [drafted_of(i, life.setting) for life, i in ordered]
+        )
+
+    def span(self, since: datetime, until: datetime) -> slice:
+        """Where the pairs lie whose interval ends in (since, until]."""
+        return slice(bisect_right(self.ends, since), bisect_right(self.ends, until))
+
+    def between(self, since: datetime, until: datetime) -> Sequence[Pair]:
+        """Pairs whose interval ends in (since, until]."""
+        return self.pairs[self.span(since, until)]
+
+    def last_end(self, until: datetime) -> datetime | None:
+        """End of the newest interval up to that moment; None without any."""
+        found = bisect_right(self.ends, until)
+        return self.ends[found - 1] if found else None
+
+
+def tracks_of(pairs: Iterable[Pair]) -> list[Track]:
+    """One track for each server of the pairs, which may come in any order."""
+    servers: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        servers.setdefault(pair[0].server, []).append(pair)
+    return [Track.of(found) for found in servers.values()]
+
+
+def merged(tracks: Sequence[Track], since: datetime, until: datetime) -> list[Pair]:
+    """Pairs of all tracks whose interval ends in (since, until], by end."""
+    if len(tracks) == 1:
+        return list(tracks[0].between(since, until))
+    # Runs that are sorted already are merged by the sort in little more than one pass.
+    return sorted((pair for track in tracks for pair in track.between(since, until)), key=_end)
+
+
+def _end(pair: Pair) -> datetime:
+    return pair[1].end
+
+
