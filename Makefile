@@ -9,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run demo test lint unit integration test-vllm test-llamacpp bench services clean
+.PHONY: run demo test lint unit integration test-vllm test-llamacpp bench soak services clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "acceptd needs Python 3.11 or newer" >&2; exit 1; }
@@ -51,6 +51,10 @@ test-vllm: $(STAMP)
 test-llamacpp: $(STAMP)
 	$(PYTHON) tests/rigs/llamacpp/build.py
 	$(BIN)/python -m pytest -q -m llamacpp tests/engines
+
+# An hour in simulated time, sixty times as fast, with memory and lag drawn (build/soak); then the killing starts.
+soak: $(STAMP)
+	$(BIN)/python -m tests.soak $(ARGS)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench

@@ -31,8 +31,12 @@ class Counts:
 class CountedServer:
     """One server. `drafts_per_second` while it is not frozen; `answer` is how it misbehaves, None for not at all."""
 
-    def __init__(self, name: str, drafts_per_second: float = 997.0) -> None:
+    def __init__(
+        self, name: str, drafts_per_second: float = 997.0, *, now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.name = name
+        self._now, self._monotonic = now, monotonic
         self.url = ""
         self.rate = drafts_per_second
         self.more = ""
@@ -42,23 +46,31 @@ class CountedServer:
         self.ended: list[Counts] = []
         self._lock = threading.Lock()
         self._frozen: float | None = None
-        self._born, self._start = time.monotonic(), time.time() - 60.0
+        self._born, self._start = monotonic(), now() - 60.0
 
     def restart(self) -> None:
         """Another process life: counters begin at 0, with a start time of their own."""
         with self._lock:
             self.ended.append(self._counts())
             # No engine starts twice within a second; what says so is the same start, rounded.
-            self._born, self._start = time.monotonic(), max(time.time(), self._start + 2.0)
+            self._born, self._start = self._monotonic(), max(self._now(), self._start + 2.0)
+
+    def note_asked(self) -> None:
+        """A page was asked for."""
+        self.asked.append(self._monotonic())
+
+    def asked_at(self, index: int) -> float:
+        """When a page was asked for (monotonic); 0 where none was."""
+        return self.asked[index] if self.asked else 0.0
 
     def freeze(self) -> Counts:
         """Count no further, and say what this life counted."""
         with self._lock:
-            self._frozen = time.monotonic()
+            self._frozen = self._monotonic()
             return self._counts()
 
     def _counts(self) -> Counts:
-        until = time.monotonic() if self._frozen is None else self._frozen
+        until = self._monotonic() if self._frozen is None else self._frozen
         drafts = int(max(0.0, until - self._born) * self.rate)
         accepted = tuple(drafts * share // 1000 for share in ACCEPTED_PER_MILLE)
         return Counts(drafts, accepted, drafts + sum(accepted))
@@ -89,7 +101,7 @@ def serving(*servers: CountedServer) -> Iterator[None]:
             if rest != ["metrics"]:
                 answer(self, b"", 200 if rest == ["health"] else 404)
                 return
-            server.asked.append(time.monotonic())
+            server.note_asked()
             if server.answer is not None:
                 server.answer(server, self)
             else:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -62,6 +64,13 @@ class FaultyDaemon(Daemon):
         """Wait until it has evaluated so many times more."""
         wanted = self.metric("acceptd_cycles_total") + count
         self.wait(lambda: self.metric("acceptd_cycles_total") >= wanted or None, f"{count} more evaluations")
+
+    def suspend(self, seconds: float) -> None:
+        """Stop its process for so long, as a suspend, a debugger or a hypervisor that moves the machine does."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.process.send_signal(signal.SIGCONT)
 
     def memory_bytes(self) -> int:
         """Its resident memory."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 
@@ -78,12 +76,8 @@ def test_bad_servers_harm_no_good_one(watching: Callable[..., FaultyDaemon]) -> 
             daemon.wait(lambda: len(bad[hang].asked) >= 2 or None, "one that hangs is given up and asked again")
             for server in good:
                 server.restart()
-            # A process that is stopped and goes on: suspend, a debugger, a hypervisor that moves the machine.
             stopped = [len(one.asked) for one in good]
-            assert daemon.process is not None
-            daemon.process.send_signal(signal.SIGSTOP)
-            time.sleep(1.2)
-            daemon.process.send_signal(signal.SIGCONT)
+            daemon.suspend(1.2)
             daemon.wait(
                 lambda: all(len(one.asked) > was + 4 for one, was in zip(good, stopped, strict=True)) or None,
                 "the good ones are read after the pause",

@@ -1,0 +1,1 @@
+"""Long runs: a real daemon in simulated time, with memory and lag drawn over it. Run by `make soak`."""
