@@ -5,23 +5,19 @@ They only write a request; the daemon that owns the server acts, with all its ch
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import replace
-from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 
+from monitor.actions import asking
 from monitor.actions.drift import drift_of, release
 from monitor.cli.context import Absent, Context
 from monitor.cli.looking import Json, duration
 from monitor.cli.output import console, interval, print_json, who
 from monitor.clock import SystemClock
 from monitor.config.running import is_running
-from monitor.errors import ConfigError, Problem
-from monitor.model.alert import AlertState, Matcher, Silence, SilenceId
-from monitor.model.record import EVERYTHING, Command, CommandKind, Pause, group_scope, server_scope
-from monitor.report.overview import decision_view
+from monitor.model.record import EVERYTHING, Command, CommandKind, group_scope, server_scope
+from monitor.report.views import decision_view
 
 #: How long a command waits for the daemon to take its request; the work itself goes on afterwards.
 Wait = Annotated[str, typer.Option(help="How long to wait for the daemon's answer.")]
@@ -33,10 +29,9 @@ def _ask(context: Context, kind: CommandKind, subject: str, wait: str) -> Comman
     clock, patience = SystemClock(), duration(wait, "--wait")
     if not is_running(context.folder()):
         raise Absent(f"no daemon runs on {context.folder()}: nothing can be changed (start it with `acceptd run`)")
-    command = Command(uuid.uuid4().hex[:12], kind, subject, who(), clock.now())
     with context.writing() as store:
         with store.write() as unit:
-            unit.commands.add(command)
+            command = asking.ask(unit, kind, subject, who(), clock.now())
         deadline = clock.monotonic() + patience
         while clock.monotonic() < deadline:
             with store.read() as unit:
@@ -146,10 +141,11 @@ def pause(
     """Start no more changes in a scope; one under way is finished or undone. Works with the daemon down too."""
     context: Context = ctx.obj
     now = SystemClock().now()
-    end = now + timedelta(seconds=duration(until, "--for")) if until else None
-    made = Pause(_scope(context, scope), who(), reason or "no reason given", now, end)
+    seconds = duration(until, "--for") if until else None
+    wanted = _scope(context, scope)
     with context.writing() as store, store.write() as unit:
-        unit.pauses.set(made)
+        made = asking.pause(unit, wanted, who(), reason, now, seconds)
+    end = made.until
     if as_json:
         print_json({"scope": made.scope, "until": end.isoformat() if end else None})
     else:
@@ -165,7 +161,7 @@ def resume(
     context: Context = ctx.obj
     wanted, now = _scope(context, scope), SystemClock().now()
     with context.writing() as store, store.write() as unit:
-        lifted = unit.pauses.clear(wanted)
+        lifted = asking.resume(unit, wanted, who(), now)
         held = [
             drift
             for group in context.running().groups
@@ -195,16 +191,10 @@ def silence(
     """Send nothing about alerts that match, for a time."""
     context: Context = ctx.obj
     now = SystemClock().now()
-    made = Silence(
-        id=SilenceId(uuid.uuid4().hex[:8]),
-        matchers=tuple(_matcher(text) for text in matchers),
-        author=who(),
-        reason=reason or "no reason given",
-        starts_at=now,
-        ends_at=now + timedelta(seconds=duration(last, "--for")),
-    )
+    wanted = [asking.matcher(text) for text in matchers]
+    seconds = duration(last, "--for")
     with context.writing() as store, store.write() as unit:
-        unit.silences.add(made)
+        made = asking.silence(unit, wanted, who(), reason, now, seconds)
     if as_json:
         print_json({"id": made.id, "ends_at": made.ends_at.isoformat()})
     else:
@@ -220,27 +210,10 @@ def ack(
     context: Context = ctx.obj
     now = SystemClock().now()
     with context.writing() as store, store.write() as unit:
-        found = [
-            alert
-            for alert in unit.alerts.since(now)
-            if alert.state is AlertState.FIRING
-            and subject in (alert.name, alert.fingerprint, alert.labels.get("server"), alert.labels.get("group"))
-        ]
-        unit.alerts.put([replace(alert, acknowledged_by=who()) for alert in found])
+        found = asking.acknowledge(unit, subject, who(), now)
     if as_json:
         print_json([alert.fingerprint for alert in found])
     elif found:
         console.print(f"Acknowledged: {', '.join(sorted({alert.name for alert in found}))}", markup=False)
     if not found:
         raise Absent(f"no alert is firing that matches {subject!r}; see `acceptd alerts`")
-
-
-def _matcher(text: str) -> Matcher:
-    for operator in ("=~", "!~", "!=", "="):
-        label, found, value = text.partition(operator)
-        if found and label and not set(label) & set("=!~"):
-            try:
-                return Matcher(label.strip(), operator, value.strip().strip('"'))
-            except Exception as error:
-                raise ConfigError([Problem("matcher", repr(text), f"a valid regular expression ({error})")]) from None
-    raise ConfigError([Problem("matcher", repr(text), "LABEL=VALUE, LABEL!=VALUE, LABEL=~REGEX or LABEL!~REGEX")])
