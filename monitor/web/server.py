@@ -31,6 +31,8 @@ class WebServer:
         host, _, port = listen.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)
         self._server: Any = None
+        #: What waitress listens to: sockets, connections, its own pipe.
+        self._open: dict[int, Any] = {}
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -43,7 +45,7 @@ class WebServer:
                 raise
             found = self._bound(0)
         self._server = create_server(
-            self._app, sockets=[found], threads=4, ident=None, clear_untrusted_proxy_headers=True
+            self._app, map=self._open, sockets=[found], threads=4, ident=None, clear_untrusted_proxy_headers=True
         )
         self._server.accept = self._patient(self._server.accept)
         thread = threading.Thread(target=self._server.run, name="web", daemon=True)
@@ -96,9 +98,16 @@ class WebServer:
         return f"http://{host}:{port}"
 
     def stop(self) -> None:
-        """Close the socket and end the thread."""
-        if self._server is not None:
-            self._server.close()
-            if self._thread is not None:
-                self._thread.join(timeout=5)
-            self._server = None
+        """Close socket and connections, and end all threads; a request under way has five seconds."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        # By its own thread: closing what that waits for would raise there.
+        server.trigger.pull_trigger(self._close)
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        server.task_dispatcher.shutdown(timeout=5)
+
+    def _close(self) -> None:
+        for one in list(self._open.values()):
+            one.close()

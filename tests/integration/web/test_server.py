@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 import pytest
 import requests
@@ -36,6 +37,16 @@ def test_it_serves_until_it_is_stopped_and_may_be_started_again_on_the_same_port
     assert requests.get(url, timeout=10).text == "hello"
     again.stop()
     again.stop()
+
+
+def test_nothing_is_left_of_a_server_that_was_stopped_while_somebody_is_connected() -> None:
+    before = set(threading.enumerate())
+    server = WebServer(app(), "127.0.0.1:0")
+    server.start()
+    with requests.Session() as session:
+        assert session.get(server.url, timeout=10).text == "hello"
+        server.stop()
+    assert set(threading.enumerate()) <= before
 
 
 def test_an_address_that_is_taken_is_named() -> None:
