@@ -34,3 +34,14 @@ def migrations_folder() -> Path:
 def systemd_folder() -> Path:
     """Folder of the unit files."""
     return shipped("systemd")
+
+
+def runbook(name: str) -> str | None:
+    """The text of a shipped runbook, in Markdown; None where there is none of that name."""
+    if not name.replace("-", "").isalnum():
+        return None
+    for folder in (_PACKAGE / "_shipped" / "runbooks", _PACKAGE.parent / "docs" / "runbooks"):
+        path = folder / f"{name}.md"
+        if path.is_file():
+            return path.read_text("utf-8")
+    return None

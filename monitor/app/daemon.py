@@ -20,15 +20,17 @@ from monitor.actions.keeper import Keeper
 from monitor.actions.orders import Orders
 from monitor.actions.step import Timing
 from monitor.app.alarm import StoreAlarm
+from monitor.app.desk import DaemonDesk, may_write
 from monitor.app.evidence import gather
 from monitor.app.feeds import fed_servers, make_feeds, silent_servers
+from monitor.app.heart import Heart
 from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import managed, server_parts
 from monitor.app.receivers import make_alertmanagers, make_receivers, make_router
 from monitor.app.reports import Reports
 from monitor.app.starting import patience_seconds, start_servers, still_starting
 from monitor.app.supervisor import Supervisor
-from monitor.app.view import DaemonView, Heart
+from monitor.app.view import DaemonView
 from monitor.app.watched import end_lives_of_retired, note_watched
 from monitor.clock import Clock
 from monitor.config.fleet import configured_settings, groups, host_name, servers, tuning_sets
@@ -54,12 +56,13 @@ from monitor.dialects import Dialects
 from monitor.drivers.protocol import ServerState
 from monitor.errors import FatalError, MonitorError, StoreError
 from monitor.intervals.track import Track, resume
-from monitor.model.life import Setting
-from monitor.model.record import Evidence
+from monitor.model.life import Life, Setting
+from monitor.model.record import EVERYTHING, Evidence, group_scope, server_scope
 from monitor.model.server import Group, ServerName
 from monitor.notify.deadman import DeadMansSwitch
 from monitor.notify.outbox import OutboxWorker
 from monitor.policy.telling import TellingPolicy
+from monitor.report.overview import Known
 from monitor.schedule import Calendar, Ticker
 from monitor.scrape.loop import ScrapeLoop
 from monitor.scrape.watchdog import Watchdog
@@ -145,6 +148,8 @@ class Daemon:
         sink = event_sink(self._router, simulated=config.simulated)
         timing = Timing(judge_seconds=min(15.0, max(1.0, config.scrape.interval)))
         judge = StoredJudge(store, self._group_of, scrape_seconds=config.scrape.interval)
+        #: Signals of the newest evaluation, for the page; None before the first.
+        self._known: Mapping[ServerName, Known] | None = None
         self._slos = SloKeeper(store, rules.slos, self.groups, answers=self._answers)
         self._reading_back: threading.Thread | None = None
         self._survivors = Survivors(store, self._places)
@@ -345,6 +350,7 @@ class Daemon:
             log.error("evaluation failed: %s", error)
             return
         self._trouble = ""
+        self._known = {name: Known(found, self._newest_life(name)) for name, found in seen.servers.items()}
         for name, signals in seen.servers.items():
             for signal in self._telemetry.signal_names:
                 self._telemetry.signal(signal, name, self._by_name[name].group, signals.value(signal))
@@ -422,6 +428,9 @@ class Daemon:
         if one is None or one.driver.launcher.parsed.max_num_seqs is None:
             return None
         return one.driver.launcher.parsed.max_num_seqs * one.driver.launcher.parsed.data_parallel_size
+    def _newest_life(self, name: ServerName) -> Life | None:
+        lives = self._history.newest_lives(name)
+        return lives[-1] if lives else None
 
     def _group_of(self, name: ServerName) -> Group | None:
         return next((group for group in self.groups if name in group.servers), None)
@@ -480,11 +489,16 @@ class Daemon:
         view = DaemonView(
             self._store, self._telemetry, self.groups, self.servers, self._clock, self._heart,
             tried_all=self._collector.tried_all, report_file=self.reports.file, live_report=self.reports.live,
-            slos=lambda: self._slos.statuses, refused=self._polls.refused,
+            slos=lambda: self._slos.statuses, known=lambda: self._known, refused=self._polls.refused,
         )
+        scopes = [EVERYTHING, *(group_scope(group.name) for group in self.groups)]
+        desk = DaemonDesk(self._store, [*scopes, *(server_scope(name) for name in self._by_name)], self._clock)
         host = urlsplit(f"//{config.web.listen}").hostname or ""
         names = frozenset({"localhost", "127.0.0.1", "[::1]", host})
-        app = make_app(view, token=token, hosts=names, simulated=config.simulated)
+        app = make_app(
+            view, desk, token=token, hosts=names, simulated=config.simulated, target=config.report.target_acceptance,
+            actions=config.web.actions, permits=lambda uid: may_write(self._config.data_dir / "local.db", uid),
+        )
         self.web = WebServer(app, config.web.listen, or_any_port=config.simulated)
         self.web.start()
 

@@ -73,13 +73,13 @@ class Reports:
             )
         return to_html(report)
 
-    def file(self, key: str | None) -> Path | None:
-        """The HTML of a stored report, the newest for None; None where there is none."""
+    def file(self, key: str | None, ending: str = "html") -> Path | None:
+        """A file of a stored report, of the newest for None; None where there is none."""
         with self._store.read() as unit:
             record = unit.reports.latest() if key is None else unit.reports.get(key)
         if record is None:
             return None
-        path = Path(next((name for name in record.files if name.endswith(".html")), ""))
+        path = Path(next((name for name in record.files if name.endswith(f".{ending}")), ""))
         return path if path.is_file() else None
 
     def _make(self, key: str, end: datetime, now: datetime) -> ReportRecord:

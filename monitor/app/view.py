@@ -2,62 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from monitor import shipped
 from monitor.actions.records import is_in_traffic
+from monitor.app.heart import Heart
 from monitor.clock import Clock
 from monitor.errors import StoreError
 from monitor.model.server import Group, Server, ServerName
-from monitor.report.overview import overview
+from monitor.report import lookup
+from monitor.report.history import SPANS, history
+from monitor.report.overview import WINDOW_SECONDS, Known, overview
+from monitor.report.trends import day_trends
+from monitor.report.views import command_view
 from monitor.slo.burn import SloStatus
 from monitor.store import Store
+from monitor.store.api import Unit
 from monitor.telemetry import Telemetry
 
-
-class Heart:
-    """When the loop last finished a turn; the watchdog and `/-/healthy` ask it."""
-
-    def __init__(self, clock: Clock, limit_seconds: float) -> None:
-        self._clock = clock
-        self._limit = limit_seconds
-        self._last = clock.monotonic()
-
-    def beat(self) -> None:
-        """A turn ended."""
-        self._last = self._clock.monotonic()
-
-    def stands_still(self) -> str | None:
-        """Why the loop counts as stuck; None while it does not."""
-        age = self._clock.monotonic() - self._last
-        return f"the loop has not finished a turn for {age:.0f} s" if age > self._limit else None
+#: How long the trends of a day are shown before they are read again (seconds): they move by the hour.
+_TRENDS_SECONDS = 300.0
 
 
 class DaemonView:
-    """Answers for the endpoints."""
+    """Answers for the endpoints; see `monitor.web.source.Source`."""
 
     def __init__(
         self, store: Store, telemetry: Telemetry, groups: Sequence[Group], servers: Sequence[Server], clock: Clock,
-        heart: Heart, *, tried_all: Callable[[], bool], report_file: Callable[[str | None], Path | None],
+        heart: Heart, *, tried_all: Callable[[], bool], report_file: Callable[[str | None, str], Path | None],
         live_report: Callable[[], str], slos: Callable[[], Sequence[SloStatus] | None] = lambda: None,
+        known: Callable[[], Mapping[ServerName, Known] | None] = lambda: None,
         refused: Callable[[ServerName], None] = lambda server: None,
     ) -> None:
-        """`slos`: every SLO as of the newest evaluation; None while their history is being read.
+        """`slos`: every SLO as of the newest evaluation; None while their history is being read. `known`: the signals
+        of that evaluation; None before the first, when they are read from the store.
 
         `refused` hears of each server that a balancer was told not to send anything to.
         """
         self._refused = refused
         self._slos = slos
+        self._known = known
         self._store = store
         self._telemetry = telemetry
-        self._groups = tuple(groups)
+        self._groups = {group.name: group for group in groups}
         self._servers = {server.name: server for server in servers}
         self._clock = clock
         self._heart = heart
         self._tried_all = tried_all
         self._report_file = report_file
         self._live_report = live_report
+        self._lock = threading.Lock()
+        self._trends: tuple[float, Mapping[str, Sequence[float | None]]] | None = None
 
     def metrics(self) -> bytes:
         """The daemon's own metrics."""
@@ -93,13 +92,110 @@ class DaemonView:
     def overview(self) -> dict[str, Any]:
         """How everything stands now."""
         with self._store.read() as unit:
-            now = self._clock.now()
-            return overview(unit, self._groups, list(self._servers.values()), now, slos=self._slos())
+            return overview(
+                unit, list(self._groups.values()), list(self._servers.values()), self._clock.now(),
+                window_seconds=WINDOW_SECONDS, slos=self._slos(), known=self._known(),
+            )
 
-    def report_file(self, key: str | None) -> Path | None:
-        """The HTML of a report."""
-        return self._report_file(key)
+    def trends(self) -> Mapping[str, Sequence[float | None]]:
+        """Acceptance of the last day, read again every few minutes."""
+        with self._lock:
+            if self._trends is None or self._clock.monotonic() - self._trends[0] > _TRENDS_SECONDS:
+                with self._store.read() as unit:
+                    found = day_trends(unit, list(self._groups.values()), self._clock.now())
+                self._trends = (self._clock.monotonic(), found)
+            return self._trends[1]
+
+    def history(self, *, server: str | None = None, group: str | None = None, span: str) -> dict[str, Any] | None:
+        """What a server or a group did over a span."""
+        if server is not None:
+            names: Sequence[ServerName] = [ServerName(server)] if server in self._servers else []
+        else:
+            found = next((one for one in self._groups.values() if one.name == group), None)
+            names = found.servers if found is not None else ()
+        if not names:
+            return None
+        with self._store.read() as unit:
+            return history(unit, names, SPANS[span], self._clock.now())
+
+    def server(self, name: str) -> dict[str, Any] | None:
+        """What is kept of a server."""
+        server = self._servers.get(ServerName(name))
+        if server is None:
+            return None
+        with self._store.read() as unit:
+            return lookup.server_in_full(unit, server.name, server.group, self._clock.now())
+
+    def alerts(self, days: float) -> dict[str, Any]:
+        """Alerts now and of the last days."""
+        with self._store.read() as unit:
+            return lookup.alerts_since(unit, self._back(days))
+
+    def alert(self, fingerprint: str) -> dict[str, Any] | None:
+        """One alert."""
+        with self._store.read() as unit:
+            return lookup.alert_in_full(unit, fingerprint, self._clock.now())
+
+    def decisions(self, group: str | None, days: float) -> list[dict[str, Any]]:
+        """Decisions of the last days."""
+        with self._store.read() as unit:
+            return lookup.decisions_since(unit, group, self._back(days))
+
+    def decision(self, name: str) -> dict[str, Any] | None:
+        """A decision in full."""
+        with self._store.read() as unit:
+            found = lookup.find_decision(unit, name)
+            return lookup.explain(unit, found) if found is not None else None
+
+    def rollouts(self, group: str | None, days: float) -> list[dict[str, Any]]:
+        """Rollouts of the last days."""
+        with self._store.read() as unit:
+            return lookup.rollouts_since(unit, group, self._back(days))
+
+    def rollout(self, name: str) -> dict[str, Any] | None:
+        """A rollout in full."""
+        return self._look(lambda unit: lookup.rollout_in_full(unit, name))
+
+    def muted(self, days: float) -> dict[str, Any]:
+        """Silences and pauses."""
+        with self._store.read() as unit:
+            return lookup.muted(unit, self._clock.now(), days)
+
+    def evidence(self, name: str) -> dict[str, Any] | None:
+        """What was seen at an incident."""
+        return self._look(lambda unit: lookup.evidence_in_full(unit, name))
+
+    def runbook(self, name: str) -> str | None:
+        """A shipped runbook."""
+        return shipped.runbook(name)
+
+    def trail(self, limit: int) -> list[dict[str, Any]]:
+        """Who did what."""
+        with self._store.read() as unit:
+            return lookup.recent_trail(unit, limit)
+
+    def reports(self) -> list[dict[str, Any]]:
+        """Reports kept."""
+        with self._store.read() as unit:
+            return lookup.reports_kept(unit)
+
+    def report_file(self, key: str | None, ending: str = "html") -> Path | None:
+        """A file of a report."""
+        return self._report_file(key, ending)
 
     def live_report(self) -> str:
         """A report on the week so far."""
         return self._live_report()
+
+    def request(self, name: str) -> dict[str, Any] | None:
+        """A request with its outcome."""
+        with self._store.read() as unit:
+            command = unit.commands.get(name)
+        return command_view(command) if command is not None else None
+
+    def _look(self, find: Callable[[Unit], dict[str, Any] | None]) -> dict[str, Any] | None:
+        with self._store.read() as unit:
+            return find(unit)
+
+    def _back(self, days: float) -> datetime:
+        return self._clock.now() - timedelta(days=days)

@@ -23,16 +23,12 @@ from monitor.clock import SystemClock
 from monitor.config.running import Running, is_running
 from monitor.errors import ConfigError, Problem
 from monitor.model.duration import DURATION_FORM, parse_duration
-from monitor.model.server import ServerName
-from monitor.report.overview import (
-    alert_view,
-    change_view,
-    decision_view,
-    history_rows,
-    load_pairs,
-    overview,
-    rollout_view,
-)
+from monitor.model.server import GroupName, ServerName
+from monitor.report.history import history_rows, load_pairs
+from monitor.report.lookup import explain, find_decision
+from monitor.report.overview import overview
+from monitor.report.views import alert_view, change_view
+from monitor.store.api import Unit
 
 #: Longest time that an option may name: moments that far back are still dates.
 _LONGEST_SECONDS = 100 * 365 * 86_400.0
@@ -179,7 +175,7 @@ def history(
     with context.reading() as store, store.read() as unit:
         pairs = load_pairs(unit, [name], start, now).get(name, [])
         changes = [change_view(change) for change in unit.changes.of_server(name, start)]
-    rows = history_rows(pairs, name, start, now, seconds)
+    rows = history_rows(pairs, start, now, seconds)
     if as_json:
         print_json({"server": name, "since": start.isoformat(), "step_seconds": seconds, "rows": rows,
                     "changes": changes})
@@ -247,28 +243,17 @@ def _print_decision(decision: dict[str, Any]) -> None:
         console.print(table(("evidence", "value"), rows, right=(1,)))
 
 
-def _explain(context: Context, unit: Any, subject: str) -> dict[str, Any]:
-    change = unit.changes.get(subject)
-    rollout = unit.rollouts.get(change.rollout if change else subject)
-    decision = unit.decisions.get(rollout.decision if rollout else subject)
+def _explain(context: Context, unit: Unit, subject: str) -> dict[str, Any]:
+    decision = find_decision(unit, subject)
     if decision is None:
         running = context.running()
-        group = next((s.group for s in running.servers if s.name == subject), subject)
+        group = next((s.group for s in running.servers if s.name == subject), GroupName(subject))
         latest = unit.decisions.latest(group)
         if not latest:
             known = ", ".join([g.name for g in running.groups])
             raise Absent(f"no decision about {subject!r} yet; groups: {known or 'none'}")
         decision = latest[0]
-    rollouts = [r for r in unit.rollouts.since(decision.group, decision.made_at) if r.decision == decision.id]
-    changes = [change for r in rollouts for change in unit.changes.of_rollout(r.id)]
-    subjects = [decision.id, *(r.id for r in rollouts), *(c.id for c in changes)]
-    trail = sorted((entry for s in subjects for entry in unit.audit.of(s)), key=lambda entry: entry.at)
-    return {
-        "decision": decision_view(decision),
-        "rollouts": [rollout_view(r) for r in rollouts],
-        "changes": [change_view(c) for c in changes],
-        "trail": [{"at": e.at.isoformat(), "actor": e.actor, "what": e.what, "sentence": e.sentence} for e in trail],
-    }
+    return explain(unit, decision)
 
 
 def alerts(

@@ -32,7 +32,7 @@ from monitor.model.server import Group
 from monitor.policy.load import load_rules
 from monitor.policy.rule import RuleSet
 from monitor.policy.timeline import EventKind
-from monitor.report.overview import decision_view
+from monitor.report.views import decision_view
 from monitor.store import open_readonly
 
 #: Servers up to which a day or less is replayed as scraped, evaluation for evaluation, unless a step is asked for.

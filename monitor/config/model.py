@@ -318,6 +318,7 @@ class Web(Section):
     listen: ListenAddress = Field("127.0.0.1:9747", description="Address and port; beyond loopback a token is needed.")
     token: SecretStr | None = Field(None, description="Token asked for on every request.")
     token_file: Path | None = Field(None, description="File whose first line is that token.")
+    actions: bool = Field(True, description="Whether people may act on the page, or only look.")
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:

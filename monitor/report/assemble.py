@@ -11,7 +11,7 @@ from monitor.model.record import Watched
 from monitor.model.server import Group, ServerName
 from monitor.report.build import Inputs, build
 from monitor.report.content import WeeklyReport
-from monitor.report.overview import load_pairs
+from monitor.report.history import load_pairs
 from monitor.signals.track import Pair
 from monitor.slo.book import SloBook
 from monitor.slo.burn import SloStatus

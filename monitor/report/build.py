@@ -24,6 +24,7 @@ from monitor.report.content import (
     TrendPoint,
     WeeklyReport,
 )
+from monitor.report.views import change_began
 from monitor.signals.build import signals
 from monitor.signals.track import UNRELIABLE, Pair
 from monitor.slo.burn import SloStatus
@@ -190,7 +191,7 @@ def _notes(recent: Sequence[Pair], now: SignalSet, target: float) -> tuple[str, 
 def _change(change: Change) -> ChangeReport:
     measured = change.measured
     return ChangeReport(
-        at=_began(change),
+        at=change_began(change),
         server=change.server,
         old=change.current.describe(),
         new=change.proposed.describe(),
@@ -201,15 +202,6 @@ def _change(change: Change) -> ChangeReport:
         gain_high=measured.gain_high if measured else None,
         measured_minutes=measured.minutes if measured else None,
     )
-
-
-def _began(change: Change) -> datetime:
-    """When a change began: its first line of history, since going back overwrites the times of its steps."""
-    stamp = change.history[0].partition(" ")[0] if change.history else ""
-    try:
-        return datetime.fromisoformat(stamp)
-    except ValueError:
-        return change.entered_at
 
 
 def _advice(decision: Decision) -> AdviceReport:

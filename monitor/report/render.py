@@ -11,7 +11,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from monitor.report.charts import trend_charts
 from monitor.report.content import ServerReport, WeeklyReport
+from monitor.show.lines import line_chart
 
 #: Least points for a chart: fewer show nothing that the table does not.
 _CHART_POINTS = 2
@@ -88,12 +90,9 @@ def _cell(text: str) -> str:
 def _chart(report: WeeklyReport, group: Any, server: ServerReport) -> Markup | None:
     if sum(point.acceptance_rate is not None for point in server.trend) < _CHART_POINTS:
         return None
-    # Imported where a chart is drawn: matplotlib takes half a second and 30 MB that a daemon needs once a week.
-    from monitor.report.charts import svg, trend_figure
-
     changes = [change for change in group.changes if change.server == server.name]
-    figure = trend_figure(server.trend, changes, report.target_acceptance)
-    return Markup(svg(figure, f"Trend of {server.name}"))
+    charts = trend_charts(server.trend, changes, report.target_acceptance, report.start, report.end)
+    return Markup("".join(line_chart(chart, points=False) for chart in charts))
 
 
 def to_html(report: WeeklyReport) -> str:

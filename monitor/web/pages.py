@@ -1,138 +1,102 @@
-"""The Flask application: routes, the token, the headers. Server-rendered, no script, nothing from outside."""
+"""The Flask application: guard, headers, error pages; the routes are in the modules beside it.
+
+Server-rendered: every page works without scripts. Nothing is loaded from anywhere else, nothing may frame a page, and
+no style or script stands inside one, so that a name that slipped through could do nothing either.
+"""
 
 from __future__ import annotations
 
-import hmac
-import secrets
 from collections.abc import Callable
 from typing import Any
 
-from flask import Flask, Response, abort, jsonify, render_template, request
+from flask import Flask, Response, g, render_template, request
 
-from monitor.web.source import Source
+from monitor.errors import ConfigError, StoreError
+from monitor.web import acting, api, looking, plain
+from monitor.web.guard import COOKIE, Guard
+from monitor.web.source import Desk, NoSuchThing, Source
+from monitor.web.words import FILTERS
 
-#: Nothing is loaded from anywhere, nothing may frame the page; styles stand in it (nonce).
-_POLICY = "default-src 'none'; style-src 'nonce-{nonce}'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'"
-#: A report is one file with its own styles and drawings.
-_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'"
+#: Styles, the one script and pictures come from here alone; a form may only be sent here.
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
 
 
-def make_app(source: Source, *, token: str | None, hosts: frozenset[str], simulated: bool) -> Flask:
-    """The application. `hosts` are the names under which it may be asked (against DNS rebinding).
+def make_app(
+    source: Source, desk: Desk, *, token: str | None, hosts: frozenset[str], simulated: bool, target: float,
+    actions: bool = True, permits: Callable[[int], bool] = lambda uid: True,
+) -> Flask:
+    """The application. `hosts` are the names under which it may be asked, `target` the acceptance rate to show.
 
     With a token every request needs it, as bearer token or as the password of basic auth (any user), which browsers ask
-    for; it is never taken from a URL.
+    for; it is never taken from a URL. Without one `permits` says which users of this host may act.
     """
-    app = Flask("monitor.web", template_folder="templates")
+    app = Flask("monitor.web", template_folder="templates", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = 64 * 1024
     # Flask escapes only by file ending; names come from servers, so everything is escaped.
     app.jinja_env.autoescape = True
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.filters.update(FILTERS)
+    guard = Guard(token=token, hosts=hosts, actions=actions, permits=permits)
 
     @app.before_request
-    def guard() -> Response | None:
-        name = request.host.rsplit(":", 1)[0] if not request.host.endswith("]") else request.host
-        if name not in hosts and token is None:
-            abort(Response(f"unknown host name {name!r}\n", 421, content_type="text/plain"))
-        if token is not None and not _has_token(token):
-            headers = {"WWW-Authenticate": 'Basic realm="acceptd", charset="UTF-8"'}
-            return Response("a token is needed\n", 401, headers, content_type="text/plain")
-        return None
+    def may_look() -> Response | None:
+        return guard.refuse(request)
+
+    @app.context_processor
+    def everywhere() -> dict[str, Any]:
+        g.cookie = request.cookies.get(COOKIE) or guard.new_cookie()
+        return {"simulated": simulated, "me": guard.caller(request), "proof": guard.proof(g.cookie), "target": target}
 
     @app.after_request
     def headers(response: Response) -> Response:
-        response.headers.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+        response.headers.setdefault("Content-Security-Policy", POLICY)
         response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        response.headers["Cache-Control"] = "no-store"
+        # Not `no-referrer`: browsers would call our own forms' origin null.
+        response.headers["Referrer-Policy"] = "same-origin"
+        response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
+        response.headers.setdefault("Cache-Control", "no-store")
+        if "cookie" in g:
+            response.set_cookie(COOKIE, g.cookie, httponly=True, samesite="Strict", secure=request.is_secure)
         return response
 
-    @app.get("/metrics")
-    def metrics() -> Response:
-        return Response(source.metrics(), content_type="text/plain; version=0.0.4; charset=utf-8")
-
-    @app.get("/-/healthy")
-    def healthy() -> Response:
-        return _state(source.unhealthy, "healthy")
-
-    @app.get("/-/ready")
-    def ready() -> Response:
-        return _state(source.unready, "ready")
-
-    @app.get("/-/serving/<name>")
-    def serving(name: str) -> Response:
-        state = source.serving(name)
-        if state is None:
-            return _text("unknown server\n", 404)
-        return _text("serving\n" if state else "draining\n", 200 if state else 503)
-
-    @app.get("/api/v1/status")
-    def status() -> Response:
-        return jsonify(source.overview())
-
-    @app.get("/report")
-    def live_report() -> Response:
-        return _report(source.live_report().encode())
-
-    @app.get("/report/<key>")
-    def report(key: str) -> Response:
-        path = source.report_file(None if key == "latest" else key)
-        return _text(f"no report {key!r}\n", 404) if path is None else _report(path.read_bytes())
-
-    @app.get("/")
-    def page() -> Response:
-        nonce = secrets.token_urlsafe(16)
-        text = render_template("status.html.j2", view=source.overview(), nonce=nonce, simulated=simulated, **_FILTERS)
-        return Response(
-            text, content_type="text/html; charset=utf-8",
-            headers={"Content-Security-Policy": _POLICY.format(nonce=nonce), "Refresh": "15"},
-        )
-
+    plain.add_routes(app, source)
+    looking.add_routes(app, source, target)
+    acting.add_routes(app, desk, guard)
+    api.add_routes(app, source, desk, guard)
+    _add_errors(app)
     return app
 
 
-def _report(html: bytes) -> Response:
-    headers = {"Content-Security-Policy": _REPORT_POLICY}
-    return Response(html, content_type="text/html; charset=utf-8", headers=headers)
+def _add_errors(app: Flask) -> None:
+    """Errors as a page, or as JSON below /api: what was wrong, never a traceback."""
 
+    def answer(status: int, title: str, sentence: str) -> tuple[Any, int]:
+        if request.path.startswith("/api/"):
+            return {"error": sentence}, status
+        return render_template("message.html.j2", title=title, sentence=sentence), status
 
-def _state(why: Callable[[], str | None], word: str) -> Response:
-    reason = why()
-    return _text(f"{word}\n" if reason is None else f"{reason}\n", 200 if reason is None else 503)
+    @app.errorhandler(404)
+    def missing(error: Any) -> tuple[Any, int]:
+        return answer(404, "Not found", str(getattr(error, "description", "") or f"nothing at {request.path}"))
 
+    @app.errorhandler(400)
+    @app.errorhandler(403)
+    @app.errorhandler(405)
+    @app.errorhandler(413)
+    def refused(error: Any) -> tuple[Any, int]:
+        return answer(error.code, "Not done", str(error.description))
 
-def _text(text: str, status: int) -> Response:
-    return Response(text, status, content_type="text/plain; charset=utf-8")
+    @app.errorhandler(ConfigError)
+    def wrong(error: ConfigError) -> tuple[Any, int]:
+        return answer(400, "Not done", "; ".join(str(problem) for problem in error.problems))
 
+    @app.errorhandler(NoSuchThing)
+    def gone(error: NoSuchThing) -> tuple[Any, int]:
+        return answer(404, "Not found", str(error))
 
-def _has_token(token: str) -> bool:
-    auth = request.authorization
-    given = ""
-    if auth is not None and auth.type == "bearer":
-        given = auth.token or ""
-    elif auth is not None and auth.type == "basic":
-        given = auth.password or ""
-    return hmac.compare_digest(given.encode(), token.encode())
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
-
-
-def _number(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}"
-
-
-def _milliseconds(value: float | None) -> str:
-    return "–" if value is None else f"{value * 1000:,.1f} ms"
-
-
-def _span(seconds: float | None) -> str:
-    """Time until an error budget is spent: in days or hours, since nobody plans by the minute."""
-    if seconds is None:
-        return "–"
-    if seconds <= 0:
-        return "is spent"
-    return f"{seconds / 86400:.1f} d" if seconds >= 2 * 86400 else f"{seconds / 3600:.1f} h"
-
-
-_FILTERS: dict[str, Any] = {"share": _share, "number": _number, "milliseconds": _milliseconds, "span": _span}
+    @app.errorhandler(StoreError)
+    def away(error: StoreError) -> tuple[Any, int]:
+        return answer(503, "The store is away", f"{error}")

@@ -17,7 +17,7 @@ RANKS: list[set[str]] = [
     {"dialects"},
     {"intervals"},
     {"signals"},
-    {"slo", "policy", "tuning"},
+    {"slo", "policy", "tuning", "show"},
     {"targets", "scrape", "store", "drivers", "notify", "telemetry", "advise"},
     {"actions", "report", "web", "simulator"},
     {"config"},

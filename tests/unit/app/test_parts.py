@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from monitor.app.evidence import gather, process_states
+from monitor.app.heart import Heart
 from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import environ_for_servers
 from monitor.app.receivers import make_receivers, make_router
 from monitor.app.supervisor import Supervisor
-from monitor.app.view import DaemonView, Heart
+from monitor.app.view import DaemonView
 from monitor.config.model import Config
 from monitor.errors import ActionError, StoreError
 from monitor.model.alert import Severity
@@ -40,8 +41,8 @@ class TestView:
         heart = Heart(clock, 120.0)
         group = Group(name=GroupName("g"), servers=(A.name,))
         return DaemonView(
-            store, Telemetry(), [group], [A], clock, heart, tried_all=lambda: tried, report_file=lambda key: None,
-            live_report=lambda: "<html>", refused=self.refused.append,
+            store, Telemetry(), [group], [A], clock, heart, tried_all=lambda: tried,
+            report_file=lambda key, ending: None, live_report=lambda: "<html>", refused=self.refused.append,
         ), heart  # fmt: skip
 
     def test_it_is_unhealthy_when_the_loop_stands_still_or_the_store_is_away(self) -> None:

@@ -58,7 +58,7 @@ def answer(*arguments: str) -> Any:
 
 
 #: Objects whose keys are names of servers, signals or labels, or titles: any key is right.
-OPEN = frozenset({"labels", "evidence", "sources", "reasons", "per_engine", "projection", "env", "parts"})
+OPEN = frozenset({"labels", "evidence", "sources", "reasons", "per_engine", "projection", "env", "parts", "plan"})
 
 
 def differences(told: Any, real: Any, path: str = "") -> Iterator[str]:

@@ -16,7 +16,8 @@ from monitor.model.reading import Flag, Reading, State, Verdict
 from monitor.model.record import EVERYTHING, Pause, group_scope, server_scope
 from monitor.model.rollout import Change, ChangeId, ChangeState, Rollout, RolloutId
 from monitor.model.server import Group, GroupName, Server, ServerName
-from monitor.report.overview import FIGURES, history_rows, load_pairs, overview
+from monitor.report.history import history_rows, load_pairs
+from monitor.report.overview import FIGURES, overview
 from tests.fakes.memory_store import MemoryStore
 from tests.unit.signals.windows import NOON, interval, life, run_of
 
@@ -150,21 +151,21 @@ class TestHistory:
     def test_every_interval_is_in_one_step_and_none_is_lost(self) -> None:
         one = life("a")
         pairs = run_of(one, 40)
-        rows = history_rows(pairs, A, NOON - timedelta(seconds=600), NOON, 60.0)
+        rows = history_rows(pairs, NOON - timedelta(seconds=600), NOON, 60.0)
         assert [row["num_drafts"] for row in rows] == [4000.0] * 10
         assert rows[-1]["at"] == NOON.isoformat()
-        odd = history_rows(pairs, A, NOON - timedelta(seconds=600), NOON, 75.0)
+        odd = history_rows(pairs, NOON - timedelta(seconds=600), NOON, 75.0)
         assert sum(row["num_drafts"] for row in odd) == 40_000
 
     def test_a_span_that_is_no_multiple_of_the_step_ends_with_the_newest(self) -> None:
-        rows = history_rows(run_of(life("a"), 40), A, NOON - timedelta(seconds=600), NOON, 250.0)
+        rows = history_rows(run_of(life("a"), 40), NOON - timedelta(seconds=600), NOON, 250.0)
         assert [row["at"] for row in rows] == [
             (NOON - timedelta(seconds=seconds)).isoformat() for seconds in (500, 250, 0)
         ]  # fmt: skip
         assert rows[-1]["num_drafts"] == pytest.approx(16_500, abs=500)
 
     def test_a_step_without_data_has_none(self) -> None:
-        rows = history_rows(run_of(life("a"), 4), A, NOON - timedelta(seconds=180), NOON, 60.0)
+        rows = history_rows(run_of(life("a"), 4), NOON - timedelta(seconds=180), NOON, 60.0)
         assert [row["acceptance_rate"] for row in rows] == [None, None, pytest.approx(0.5)]
         assert set(rows[0]) >= {"at", "num_speculative_tokens", "acceptance_length", "step_seconds"}
 

@@ -25,8 +25,9 @@ from monitor.model.life import Life, LifeId, Setting, StartEvidence
 from monitor.model.rollout import Change, ChangeId, ChangeState, Measured, Outcome, RolloutId
 from monitor.model.server import Group, GroupName, ServerName
 from monitor.report.build import Inputs, build
-from monitor.report.charts import png, trend_figure
+from monitor.report.charts import trend_charts
 from monitor.report.render import to_html, to_json, to_markdown
+from monitor.show.picture import picture
 from monitor.signals.track import Pair
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -194,5 +195,6 @@ def test_simulated_is_marked() -> None:
 
 def test_a_chart_is_a_picture() -> None:
     report = build(inputs())
-    figure = trend_figure(report.groups[0].servers[0].trend, report.groups[0].changes, 0.6)
-    assert png(figure).startswith(b"\x89PNG")
+    group = report.groups[0]
+    charts = trend_charts(group.servers[0].trend, group.changes, 0.6, report.start, report.end)
+    assert picture("a $week$", charts).startswith(b"\x89PNG")

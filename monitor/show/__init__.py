@@ -1,0 +1,1 @@
+"""How numbers are shown to people: as text, as drawings for page and report, as pictures for chats. It owns no data."""
