@@ -53,5 +53,6 @@ PAUSED = "acceptd_paused"
 # Telling.
 NOTICES = "acceptd_notices_total"
 OUTBOX_PENDING = "acceptd_outbox_pending"
+SLACK_SOCKET = "acceptd_slack_socket_connected"
 
 BUILD_INFO = "acceptd_build_info"

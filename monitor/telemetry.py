@@ -78,6 +78,9 @@ class Telemetry:
         self._paused = Gauge(names.PAUSED, "1 while a pause covers the scope.", ["scope"], registry=r)
         self._notices = Counter(names.NOTICES, "Attempts to deliver.", [names.RECEIVER, names.OUTCOME], registry=r)
         self._pending = Gauge(names.OUTBOX_PENDING, "Notices not yet delivered.", registry=r)
+        self._socket = Gauge(
+            names.SLACK_SOCKET, "1 while this daemon listens for presses of Slack's buttons.", registry=r
+        )
 
     def keep_only(self, servers: Collection[str], groups: Collection[str]) -> None:
         """Take servers and groups that are no longer configured off the page, where they would stand still for ever."""
@@ -189,6 +192,10 @@ class Telemetry:
     def notice(self, receiver: str, outcome: str) -> None:
         """One attempt to deliver ended."""
         self._notices.labels(receiver, outcome).inc()
+
+    def slack_socket(self, is_up: bool) -> None:
+        """Whether this daemon has the connection for Slack's buttons."""
+        self._socket.set(1 if is_up else 0)
 
     def outbox_pending(self, count: int) -> None:
         """So many notices wait."""

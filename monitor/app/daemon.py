@@ -26,7 +26,7 @@ from monitor.app.feeds import fed_servers, make_feeds, silent_servers
 from monitor.app.heart import Heart
 from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import managed, server_parts
-from monitor.app.receivers import make_alertmanagers, make_receivers, make_router
+from monitor.app.receivers import make_alertmanagers, make_receivers, make_router, make_socket
 from monitor.app.reports import Reports
 from monitor.app.starting import patience_seconds, start_servers, still_starting
 from monitor.app.supervisor import Supervisor
@@ -51,7 +51,7 @@ from monitor.cycle.rolling import rolling
 from monitor.cycle.settings import SettingFinder
 from monitor.cycle.slos import SloKeeper
 from monitor.cycle.survivors import Survivors
-from monitor.cycle.tell import event_sink
+from monitor.cycle.tell import answer_sink, event_sink
 from monitor.dialects import Dialects
 from monitor.drivers.protocol import ServerState
 from monitor.errors import FatalError, MonitorError, StoreError
@@ -176,6 +176,10 @@ class Daemon:
         self._workers = [
             OutboxWorker(receiver, self._outbox, clock=clock, counters=telemetry) for receiver in self._receivers
         ]
+        self._socket = make_socket(
+            config, store, clock, self._router, self._receivers, holder=holder, wake=self._wake_outbox,
+            connected=telemetry.slack_socket,
+        )
         self._scraping: ScrapeLoop | None = None
         self._tickers: list[Ticker] = []
         self._calendar: Calendar | None = None
@@ -205,6 +209,8 @@ class Daemon:
             self._scraping.stop()
             self._scraping = None
         self._stop_slos()
+        if self._socket is not None:
+            self._socket.stop()
         # What the last turns queued is told before the threads end.
         for worker in self._workers:
             worker.stop()
@@ -255,6 +261,8 @@ class Daemon:
             worker.start()
         if self._alertmanagers is not None:
             self._alertmanagers.start()
+        if self._socket is not None:
+            self._socket.start()
         self._scraping.start()
         self._tickers = [
             self._ticker("evaluate", lambda: self._evaluate(evaluator, decider, actor), self._config.rules.interval),
@@ -331,6 +339,7 @@ class Daemon:
         actor = Actor(
             self._store, self._executor, self._orders, self._fleet.groups, list(self._fleet.managed),
             make_report=self.reports.now, counters=self._telemetry,
+            on_answer=answer_sink(self._router, self._clock, simulated=config.simulated),
         )
         return evaluator, decider, actor
 

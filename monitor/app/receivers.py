@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from monitor.app.presses import Presses, SocketRight
 from monitor.clock import Clock
 from monitor.config.load import secret
 from monitor.config.model import Config
@@ -12,8 +15,10 @@ from monitor.notify.console import Console
 from monitor.notify.receiver import Receiver
 from monitor.notify.routing import ALERTMANAGER, Route, Router
 from monitor.notify.slack_bot import SlackBot
+from monitor.notify.slack_socket import SlackSocket
 from monitor.notify.slack_webhook import SlackWebhook
 from monitor.notify.webhook import SignedWebhook
+from monitor.store import Store
 
 
 def make_router(config: Config) -> Router:
@@ -51,12 +56,35 @@ def _slack(settings: Slack, channels: list[str], clock: Clock) -> list[Receiver]
     if token is not None and settings.channel is not None:
         places = [("slack", settings.channel), *((f"slack:{channel}", channel) for channel in channels)]
         return [
-            SlackBot(token, channel, api_url=settings.api_url, clock=clock, mention=settings.mention, name=name)
+            SlackBot(
+                token, channel, api_url=settings.api_url, clock=clock, mention=settings.mention, name=name,
+                buttons=settings.has_buttons,
+            )
             for name, channel in places
         ]
     url = secret(settings, "webhook_url")
     assert url is not None  # the configuration was checked
     return [SlackWebhook(url, clock=clock, mention=settings.mention)]
+
+
+def make_socket(
+    config: Config, store: Store, clock: Clock, router: Router, receivers: Sequence[Receiver], *, holder: str,
+    wake: Callable[[], None], connected: Callable[[bool], None],
+) -> SlackSocket | None:
+    """What listens for presses of buttons; None where messages have none."""
+    settings = config.slack
+    token = secret(settings, "app_token") if settings is not None else None
+    if settings is None or token is None:
+        return None
+    bot = next(receiver for receiver in receivers if isinstance(receiver, SlackBot))
+    presses = Presses(
+        store, clock, users=settings.users, receivers=router, whisper=bot.whisper, wake=wake,
+        simulated=config.simulated,
+    )
+    return SlackSocket(
+        token, api_url=settings.api_url, clock=clock, right=SocketRight(store, clock, holder),
+        pressed=presses.pressed, connected=connected,
+    )
 
 
 def _webhook(settings: Webhook, clock: Clock) -> Receiver:

@@ -185,6 +185,8 @@ def write_config(seen: list[Seen]) -> str:
         "# slack:",
         "#   bot_token_file: /etc/acceptd/slack-token   # xoxb-…, scopes chat:write and files:write",
         "#   channel: '#llm-oncall'",
+        "#   app_token_file: /etc/acceptd/slack-app-token   # xapp-…, for buttons; then also:",
+        "#   users: [U0123ABC]   # who may press them",
         "",
         "# When the weekly report is made.",
         "report:",

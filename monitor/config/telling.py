@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +21,11 @@ class Slack(Section):
     channel: str | None = Field(None, description="Channel id (better) or name for the bot.")
     webhook_url: SecretStr | None = Field(None, description="Incoming webhook; it cannot edit messages.")
     webhook_url_file: Path | None = Field(None, description="File whose first line is the webhook URL.")
+    app_token: SecretStr | None = Field(
+        None, description="App-level token (`xapp-…`) with connections:write: messages get buttons."
+    )
+    app_token_file: Path | None = Field(None, description="File whose first line is the app-level token.")
+    users: tuple[str, ...] = Field((), description="Ids of the users whose presses count, e.g. `U0123ABC`.")
     mention: str | None = Field(None, description="User group id mentioned in pages, e.g. `S0123ABC`.")
     api_url: HttpUrl = Field("https://slack.com/api", description="Base URL of the Web API, for proxies.")
 
@@ -33,7 +39,20 @@ class Slack(Section):
             raise ValueError("exactly one of bot_token(_file) and webhook_url(_file)")
         if bot and not self.channel:
             raise ValueError("a channel for the bot")
+        one_of(self, "app_token", "app_token_file")
+        if self.has_buttons and not bot:
+            raise ValueError("a bot token beside the app token: a webhook's messages have no buttons")
+        if self.has_buttons != bool(self.users):
+            raise ValueError("app_token(_file) and users together: who may press the buttons that it makes")
+        for user in self.users:
+            if not re.fullmatch(r"[UW][A-Z0-9]{2,}", user):
+                raise ValueError(f"ids of users such as U0123ABC, not {user!r} (in Slack: profile, Copy member ID)")
         return self
+
+    @property
+    def has_buttons(self) -> bool:
+        """Whether presses of buttons are listened for."""
+        return bool(self.app_token or self.app_token_file)
 
     @property
     def is_bot(self) -> bool:

@@ -18,11 +18,20 @@ from monitor.model.decision import Decision, DecisionState, Reason
 from monitor.model.record import AuditEntry, Command, CommandKind
 from monitor.model.server import Group, GroupName, ServerName
 from monitor.store import Store
+from monitor.store.api import Unit
 
 log = logging.getLogger(__name__)
 
 #: Name of the shipped alert that says an engine is stuck.
 STUCK_ALERT = "EngineStuck"
+
+
+#: Told of a request, what came of it, and whether it was taken.
+AnswerSink = Callable[[Unit, Command, str, bool], None]
+
+
+def ignore_answer(unit: Unit, command: Command, outcome: str, is_taken: bool) -> None:
+    """Nobody wants to know."""
 
 
 class Counters(Protocol):
@@ -45,8 +54,11 @@ class Actor:
         *,
         make_report: Callable[[str], str],
         counters: Counters,
+        on_answer: AnswerSink = ignore_answer,
     ) -> None:
-        """`make_report` makes the weekly report now for its requester and says where it lies."""
+        """`make_report` makes the weekly report now for its requester and says where it lies. `on_answer` is told of
+        each answer in the transaction that stores it.
+        """
         self._store = store
         self._executor = executor
         self._orders = orders
@@ -54,6 +66,7 @@ class Actor:
         self._managed = frozenset(managed)
         self._make_report = make_report
         self._counters = counters
+        self._on_answer = on_answer
 
     def run(self, now: datetime) -> int:
         """One turn; the number of things that happened. Raises StoreError where nothing can be written down."""
@@ -91,8 +104,10 @@ class Actor:
                 log.log(level, "stuck server not restarted server=%s reason=%s: %s", server, error.reason, error)
 
     def _answer(self, command: Command, now: datetime) -> None:
+        is_taken = False
         try:
             outcome = self._obey(command, now)
+            is_taken = True
         except ActionError as error:
             outcome = f"refused ({error.reason}): {error}"
         except StoreError:
@@ -108,6 +123,7 @@ class Actor:
             unit.audit.add(
                 AuditEntry(now, command.author, f"command.{command.kind.value}", command.subject, outcome)
             )
+            self._on_answer(unit, command, outcome, is_taken)
 
     def _obey(self, command: Command, now: datetime) -> str:
         if command.kind is CommandKind.REPORT:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from monitor.actions.events import EventKind, RolloutEvent
 from monitor.actions.journal import EventSink
+from monitor.clock import Clock
+from monitor.cycle.act import AnswerSink
+from monitor.model.decision import DecisionId
 from monitor.model.notice import Notice
+from monitor.model.record import Command, CommandKind
 from monitor.model.rollout import Measured
-from monitor.notify.compose import rollout_notice
+from monitor.notify.compose import answered_notice, rollout_notice
 from monitor.notify.routing import Routing
 from monitor.notify.words import duration_words
 from monitor.store.api import Unit
@@ -38,6 +42,22 @@ def event_sink(receivers: Routing, *, simulated: bool) -> EventSink:
     def queue(unit: Unit, event: RolloutEvent) -> None:
         notice = notice_of(unit, event, simulated=simulated)
         unit.outbox.queue(notice, receivers(notice), event.at)
+
+    return queue
+
+
+def answer_sink(receivers: Routing, clock: Clock, *, simulated: bool) -> AnswerSink:
+    """A sink that tells what came of a request about a decision, where its recommendation stands."""
+
+    def queue(unit: Unit, command: Command, outcome: str, is_taken: bool) -> None:
+        if command.kind not in (CommandKind.APPLY, CommandKind.APPROVE, CommandKind.REJECT):
+            return
+        decision = unit.decisions.get(DecisionId(command.subject))
+        if decision is None:
+            return
+        now = clock.now()
+        notice = answered_notice(decision, command, outcome, now, is_taken=is_taken, simulated=simulated)
+        unit.outbox.queue(notice, receivers(notice), now)
 
     return queue
 

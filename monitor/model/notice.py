@@ -23,6 +23,17 @@ class NoticeKind(StrEnum):
     ROLLOUT = "rollout"
     REPORT = "report"
     SILENCE = "silence"
+    #: What somebody did about an alert: acknowledged or silenced it.
+    ALERT_NOTE = "alert_note"
+
+
+class Button(StrEnum):
+    """What a button of a message asks for."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    ACKNOWLEDGE = "acknowledge"
+    SILENCE = "silence"
 
 
 class DeliveryState(StrEnum):
@@ -58,6 +69,8 @@ class Notice:
     #: Files to attach where the receiver can, e.g. the report.
     attachments: tuple[str, ...] = ()
     simulated: bool = False
+    #: What may be asked of acceptd by a button below it, where the receiver has buttons.
+    buttons: tuple[Button, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

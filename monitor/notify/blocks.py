@@ -10,6 +10,7 @@ from typing import Any
 
 from monitor.model.alert import Severity
 from monitor.model.notice import Notice, NoticeKind
+from monitor.notify.buttons import actions_block
 from monitor.notify.receiver import markers
 
 HEADER_LIMIT = 150
@@ -26,6 +27,7 @@ _SIGNS = {
     NoticeKind.ROLLOUT: ":arrows_counterclockwise:",
     NoticeKind.REPORT: ":bar_chart:",
     NoticeKind.SILENCE: ":bell:",
+    NoticeKind.ALERT_NOTE: ":speech_balloon:",
 }
 
 
@@ -57,8 +59,8 @@ def headline(notice: Notice) -> str:
     return f"{markers(notice)}{state}{notice.title}"
 
 
-def render(notice: Notice, *, mention: str | None = None) -> dict[str, Any]:
-    """`text` and `blocks` of a message. `mention` is a user group id named in pages."""
+def render(notice: Notice, *, mention: str | None = None, buttons: bool = False) -> dict[str, Any]:
+    """`text` and `blocks` of a message. `mention` is a user group id named in pages; `buttons`: whether they work."""
     loud = notice.severity is Severity.PAGE and notice.kind in (NoticeKind.ALERT_FIRING, NoticeKind.ALERT_REPEAT)
     call = f"<!subteam^{mention}> " if mention and loud else ""
     title = headline(notice)
@@ -77,6 +79,8 @@ def render(notice: Notice, *, mention: str | None = None) -> dict[str, Any]:
             for name, value in shown
         ]
         blocks.append({"type": "section", "fields": fields})
+    if buttons and notice.buttons:
+        blocks.append(actions_block(notice.buttons, notice.thread))
     left_out = len(notice.fields) - len(shown)
     stamp = notice.created_at.strftime("%Y-%m-%d %H:%M:%S UTC")
     note = f"{stamp} · {notice.severity}" + (f" · {left_out} more fields" if left_out else "")

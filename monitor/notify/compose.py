@@ -10,8 +10,8 @@ from datetime import datetime
 
 from monitor.model.alert import Severity
 from monitor.model.decision import Action, Decision, DecisionState
-from monitor.model.notice import Notice, NoticeKind
-from monitor.model.record import ReportRecord
+from monitor.model.notice import Button, Notice, NoticeKind
+from monitor.model.record import Command, CommandKind, ReportRecord
 from monitor.model.server import Mode
 from monitor.notify.words import evidence_fields, new_id
 
@@ -21,6 +21,8 @@ _NEXT = {
     Mode.APPROVE: "Waiting for your approval: `acceptd apply {id}`.",
     Mode.AUTO: "acceptd does it as soon as limits and pauses allow, and measures whether it paid.",
 }
+#: Modes in which a person decides.
+_ASKS = frozenset({Mode.RECOMMEND, Mode.APPROVE})
 _NEXT_WATCHED = "acceptd only watches these servers: to follow the advice, change their command line and restart them."
 
 
@@ -70,6 +72,33 @@ def decision_notice(
         fields=tuple(fields) + evidence_fields(decision.evidence, 10 - len(fields)),
         created_at=now,
         labels={"group": decision.group},
+        simulated=simulated,
+        buttons=(Button.APPROVE, Button.REJECT) if is_managed and mode in _ASKS else (),
+    )
+
+
+def answered_notice(
+    decision: Decision, command: Command, outcome: str, now: datetime, *, is_taken: bool, simulated: bool = False
+) -> Notice:
+    """What came of a request about a decision: in place of the recommendation where it was taken, else below it."""
+    if not is_taken:
+        return rollout_notice(
+            thread=f"decision:{decision.id}", key=f"command:{command.id}", group=decision.group, now=now,
+            title=f"{decision.group}: not done: {change_words(decision)}",
+            text=f"Asked for by {command.author}. {outcome}", simulated=simulated,
+        )
+    word = "rejected" if command.kind is CommandKind.REJECT else "approved"
+    return Notice(
+        id=new_id(),
+        kind=NoticeKind.RECOMMENDATION,
+        dedupe_key=f"command:{command.id}",
+        thread=f"decision:{decision.id}",
+        severity=Severity.INFO,
+        title=f"{decision.group}: {word}: {change_words(decision)}",
+        text=f"{decision.sentence}\n{word.capitalize()} by {command.author}: {outcome}",
+        created_at=now,
+        labels={"group": decision.group},
+        edits_root=True,
         simulated=simulated,
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from monitor.model.alert import Alert, Severity, Silence
-from monitor.model.notice import Notice, NoticeKind
+from monitor.model.notice import Button, Notice, NoticeKind
 from monitor.notify.words import duration_words, evidence_fields, new_id
 
 #: Most alerts that a message names one by one.
@@ -60,7 +60,34 @@ def alerts_notice(
         annotations=first.annotations,
         edits_root=edits,
         simulated=simulated,
+        buttons=_buttons(firing),
     )
+
+
+def note_notice(
+    thread: str, key: str, alerts: Sequence[Alert], text: str, now: datetime, *, simulated: bool = False
+) -> Notice:
+    """What somebody did about alerts, in the thread of their incident."""
+    return Notice(
+        id=new_id(),
+        kind=NoticeKind.ALERT_NOTE,
+        dedupe_key=f"note:{key}",
+        thread=thread,
+        severity=min((alert.severity for alert in alerts), key=list(Severity).index),
+        title=_title(alerts),
+        text=text,
+        created_at=now,
+        labels=alerts[0].labels,
+        in_thread=True,
+        simulated=simulated,
+    )
+
+
+def _buttons(firing: Sequence[Alert]) -> tuple[Button, ...]:
+    if not firing:
+        return ()
+    is_known = all(alert.acknowledged_by for alert in firing)
+    return (Button.SILENCE,) if is_known else (Button.ACKNOWLEDGE, Button.SILENCE)
 
 
 def _title(alerts: Sequence[Alert]) -> str:

@@ -16,6 +16,7 @@ _WORDS = {
     NoticeKind.ROLLOUT: "ROLLOUT",
     NoticeKind.REPORT: "REPORT",
     NoticeKind.SILENCE: "SILENCE",
+    NoticeKind.ALERT_NOTE: "ALERT",
 }
 
 

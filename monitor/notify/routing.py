@@ -17,7 +17,9 @@ ALERTMANAGER = "alertmanager"
 #: The alert about receivers that fail: it goes to all of them, since nobody knows which still works.
 DELIVERY_ALERT = "DaemonDeliveryFailing"
 
-_ALERTS = frozenset({NoticeKind.ALERT_FIRING, NoticeKind.ALERT_REPEAT, NoticeKind.ALERT_RESOLVED})
+_ALERTS = frozenset(
+    {NoticeKind.ALERT_FIRING, NoticeKind.ALERT_REPEAT, NoticeKind.ALERT_RESOLVED, NoticeKind.ALERT_NOTE}
+)
 
 
 @dataclass(frozen=True, slots=True)

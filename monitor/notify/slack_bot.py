@@ -41,7 +41,9 @@ class SlackBot:
 
     def __init__(
         self, token: str, channel: str, *, api_url: str, clock: Clock, mention: str | None = None, name: str = "slack",
-    ) -> None:  # fmt: skip
+        buttons: bool = False,
+    ) -> None:
+        """`buttons`: whether somebody listens for presses, so that messages may have buttons."""
         self.name = name
         self._client = DirectClient(token, api_url=api_url)
         self._channel = channel
@@ -49,6 +51,7 @@ class SlackBot:
         self._channel_id = channel if _CHANNEL_ID.fullmatch(channel) else None
         self._clock = clock
         self._mention = mention
+        self._buttons = buttons
         self._is_blind = False
 
     def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
@@ -67,8 +70,12 @@ class SlackBot:
         answer = self._call("auth_test")
         return f"{answer.get('user', '?')} in {answer.get('team', '?')}"
 
+    def whisper(self, channel: str, user: str, text: str) -> None:
+        """Tell one person something in a channel; nobody else sees it. Raises NotifyError."""
+        self._call("chat_postEphemeral", channel=channel, user=user, text=escape(text))
+
     def _say(self, notice: Notice, channel: str, ts: str | None) -> str:
-        message = render(notice, mention=self._mention)
+        message = render(notice, mention=self._mention, buttons=self._buttons)
         if ts is not None and (notice.edits_root or notice.in_thread):
             try:
                 if not notice.edits_root:

@@ -27,7 +27,7 @@ from monitor.config.load import load
 from monitor.model.life import Setting
 from monitor.model.rollout import Change
 from monitor.store import Store, open_readonly
-from tests.fakes.slack_server import CHANNEL_NAME, TOKEN, Message, SlackServer
+from tests.fakes.slack_server import APP_TOKEN, CHANNEL_NAME, TOKEN, Message, SlackServer
 
 Found = TypeVar("Found")
 CLOCK = SystemClock()
@@ -157,6 +157,11 @@ class Daemon:
     def _server(self, server: Simulated, managed: bool) -> dict[str, Any]:
         driver = {"kind": "process", "command": server.command, "env": {"OPENBLAS_NUM_THREADS": "1"}}
         return {"name": server.name, "url": server.url, **({"driver": driver} if managed else {})}
+
+    def with_buttons(self, *users: str) -> None:
+        """Let messages have buttons, which these users may press."""
+        self.settings["slack"] |= {"app_token": APP_TOKEN, "users": list(users)}
+        self.write()
 
     def write(self) -> None:
         """Write the configuration as `settings` stand."""

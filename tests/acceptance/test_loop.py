@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.acceptance.daemon import Daemon, Simulated
+from tests.acceptance.daemon import PATIENCE, Daemon, Simulated
 
 BUSY = "closed:clients=16,prompt=160,output=120,hits=0.3"
 
@@ -13,10 +13,21 @@ def test_a_change_that_loses_is_measured_and_taken_back_and_slack_gets_the_story
     make_daemon: Callable[..., Daemon],
 ) -> None:
     server = Simulated("code", tokens=3, load=BUSY, faults=("worse_k=4:1.8",))
-    daemon = make_daemon(server)
+    daemon = make_daemon(server, mode="approve")
+    daemon.with_buttons("U0ANN")
     daemon.start()
     (told,) = daemon.wait(lambda: daemon.told("raise num_speculative_tokens 3 -> 4") or None, "a recommendation")
     assert told.thread_ts is None
+    slack = daemon.slack
+    assert slack is not None
+    slack.socket.wait_connected(seconds=PATIENCE)
+    # Who is not on the list changes nothing; who is starts it, and the message shows that it was answered.
+    slack.press(told, "acceptd_approve", user="U0EVE", name="eve")
+    daemon.wait(lambda: slack.whispers or None, "the word to who may not")
+    assert server.tokens() == 3 and "acceptd_approve" in told.whole()
+    slack.press(told, "acceptd_approve", user="U0ANN", name="ann")
+    daemon.wait(lambda: "approved: raise" in told.text or None, "the answer where the buttons were")
+    assert "slack:U0ANN (ann)" in told.whole() and "acceptd_" not in told.whole()
     daemon.wait(lambda: server.tokens() == 4, "the server comes back with the new setting")
     change = daemon.wait(lambda: daemon.change_in(server, "rolled_back"), "the change is taken back")
     assert change.measured is not None and change.measured.gain is not None
@@ -31,6 +42,8 @@ def test_a_change_that_loses_is_measured_and_taken_back_and_slack_gets_the_story
     with daemon.store() as store, store.read() as unit:
         (rejection,) = unit.rejections.of("code")  # type: ignore[arg-type]
         rollouts = unit.rollouts.active()
+        said_by = {(entry.actor, entry.what) for entry in unit.audit.recent(200)}
+    assert {("slack:U0EVE (eve)", "slack.refused"), ("slack:U0ANN (ann)", "command.apply")} <= said_by
     assert (rejection.num_speculative_tokens, rollouts) == (4, [])
     said = daemon.command("why", "code")
     assert said.returncode == 0, said.stderr

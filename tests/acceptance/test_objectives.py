@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.acceptance.daemon import Daemon, Simulated
+from tests.acceptance.daemon import PATIENCE, Daemon, Simulated
 
 BUSY = "closed:clients=16,prompt=160,output=120,hits=0.3"
 #: No first token comes within a millisecond, so every request is bad.
@@ -38,9 +38,15 @@ def test_a_burning_objective_pages_once_freezes_its_group_and_outlives_the_daemo
     path = daemon.folder / "slo.yaml"
     path.write_text(STRICT)
     daemon.settings["slo"] = {"files": [str(path)]}
-    daemon.write()
+    daemon.with_buttons("U0ANN")
     daemon.start()
-    daemon.wait(lambda: daemon.told("chat: instant fails") or None, "the page about the budget")
+    (paged,) = daemon.wait(lambda: daemon.told("chat: instant fails") or None, "the page about the budget")
+    slack = daemon.slack
+    assert slack is not None
+    slack.socket.wait_connected(seconds=PATIENCE)
+    slack.press(paged, "acceptd_acknowledge", user="U0ANN", name="ann")
+    (known,) = daemon.wait(lambda: daemon.told("Acknowledged by ann") or None, "the word that somebody is on it")
+    assert known.thread_ts == paged.ts
     planned = daemon.wait(lambda: daemon.change_in(server, "planned"), "a raise is asked for")
     shown = daemon.wait(lambda: counted(daemon, "instant", 20), "the objective on the page")
     assert shown["reached"] < 0.05 and shown["burning"] and shown["exhausted_in_seconds"] == 0.0
@@ -55,7 +61,11 @@ def test_a_burning_objective_pages_once_freezes_its_group_and_outlives_the_daemo
     up = daemon.wait(lambda: counted(daemon, "up", 5), "checks are counted on")
     # Killed, it had not stored the checks of its last turn; the others are there.
     assert before is not None and up["valid"] >= before["valid"] - 5
-    assert len(daemon.told("chat: instant fails")) == 1
+    assert [message.ts for message in daemon.told("chat: instant fails")] == [paged.ts, known.ts]
+    shown_alerts = json.loads(daemon.command("alerts", "--json").stdout)
+    by = {alert["severity"]: alert["acknowledged_by"] for alert in shown_alerts if "instant" in alert["summary"]}
+    # The ticket about the same budget was inhibited: nobody was told of it.
+    assert by == {"page": "slack:U0ANN (ann)", "ticket": None}
     change = daemon.change_in(server, "planned")
     assert change is not None and change.id == planned.id and server.tokens() == 1
 

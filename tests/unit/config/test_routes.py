@@ -73,6 +73,10 @@ def test_without_a_route_everything_goes_to_every_receiver(tmp_path: Path) -> No
         (HOOK.replace("https:", "ftp:"), "webhooks[0].url: found <secret>, expected a URL that begins with"),
         ("webhooks: [{name: pager, secret: 0123456789abcdef}]", "exactly one of url and url_file"),
         ("alertmanager: {urls: []}", "alertmanager.urls"),
+        (BOT.replace("}", ", app_token: xapp-1}"), "app_token(_file) and users together"),
+        (BOT.replace("}", ", users: [U0ANN]}"), "app_token(_file) and users together"),
+        (BOT.replace("}", ", app_token: xapp-1, users: [ann]}"), "ids of users such as U0123ABC, not 'ann'"),
+        ("slack: {webhook_url: 'https://x/y', app_token: xapp-1, users: [U0ANN]}", "a bot token beside the app token"),
         (AM.replace("}", ", username: u, bearer_token: t}"), "either a bearer token or a user and password"),
     ],
 )

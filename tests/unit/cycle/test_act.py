@@ -69,6 +69,15 @@ class Desk:
         raise AssertionError("still under way")
 
 
+def test_whoever_wants_to_know_is_told_of_every_answer() -> None:
+    desk = Desk()
+    told: list[tuple[str, str, bool]] = []
+    desk.actor._on_answer = lambda unit, command, outcome, taken: told.append((command.kind.value, outcome[:15], taken))
+    desk.ask(CommandKind.APPLY, "d-0")
+    desk.ask(CommandKind.APPLY, desk.decide(3))
+    assert told == [("apply", "refused (unknow", False), ("apply", "started rollout", True)]
+
+
 class TestRequests:
     def test_apply_begins_what_was_decided_and_is_carried_out(self) -> None:
         desk = Desk()

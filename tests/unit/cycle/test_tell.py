@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 
 from monitor.actions.events import EventKind, RolloutEvent
-from monitor.cycle.tell import event_sink, measured_words
+from monitor.cycle.tell import answer_sink, event_sink, measured_words
 from monitor.errors import StoreError
 from monitor.model.alert import Severity
 from monitor.model.decision import DecisionId
 from monitor.model.life import Setting
 from monitor.model.notice import Notice, NoticeKind
+from monitor.model.record import Command, CommandKind
 from monitor.model.rollout import Change, ChangeId, ChangeState, Measured, Rollout, RolloutId
 from monitor.model.server import GroupName, ServerName
+from tests.fakes.fake_clock import FakeClock
 from tests.fakes.memory_store import MemoryStore
+from tests.unit.notify.test_compose import decision
 from tests.unit.signals.windows import NOON
 
 TWO, THREE = (Setting(method="ngram", num_speculative_tokens=n) for n in (2, 3))
@@ -101,3 +104,31 @@ def test_it_belongs_to_the_transaction_of_its_event() -> None:
         dies()
     with store.read() as unit:
         assert unit.outbox.recent(10) == []
+
+
+class TestAnswers:
+    def answer(self, kind: CommandKind, *, taken: bool = True, subject: str = "d-1") -> list[Notice]:
+        store, clock = MemoryStore(), FakeClock()
+        command = Command("q1", kind, subject, "slack:U0ANN (ann)", clock.now())
+        with store.write() as unit:
+            unit.decisions.add(decision())
+            sink = answer_sink(lambda _: ["slack"], clock, simulated=False)
+            sink(unit, command, "started rollout r-1" if taken else "refused (paused): g is paused", taken)
+        with store.read() as unit:
+            return [notice for notice, _ in unit.outbox.recent(10)]
+
+    @pytest.mark.parametrize(("kind", "word"), [(CommandKind.APPLY, "approved"), (CommandKind.REJECT, "rejected")])
+    def test_a_request_that_was_taken_stands_in_place_of_its_buttons(self, kind: CommandKind, word: str) -> None:
+        (said,) = self.answer(kind)
+        assert (said.thread, said.edits_root, said.buttons) == ("decision:d-1", True, ())
+        assert said.title == f"g: {word}: raise num_speculative_tokens 2 -> 3"
+        assert said.text.endswith(f"{word.capitalize()} by slack:U0ANN (ann): started rollout r-1")
+
+    def test_one_that_was_refused_leaves_the_buttons_and_says_why_below(self) -> None:
+        (said,) = self.answer(CommandKind.APPLY, taken=False)
+        assert (said.in_thread, said.edits_root) == (True, False)
+        assert "not done" in said.title and "g is paused" in said.text
+
+    @pytest.mark.parametrize(("kind", "subject"), [(CommandKind.REPORT, ""), (CommandKind.APPLY, "d-0")])
+    def test_requests_about_nothing_that_was_told_are_not(self, kind: CommandKind, subject: str) -> None:
+        assert self.answer(kind, subject=subject) == []

@@ -10,7 +10,7 @@ import pytest
 from monitor.model.alert import Alert, AlertState, Matcher, Severity, Silence, SilenceId, fingerprint
 from monitor.model.decision import Action, Decision, DecisionId, DecisionState, Precondition, Reason, ThresholdAnswer
 from monitor.model.life import Setting
-from monitor.model.notice import NoticeKind
+from monitor.model.notice import Button, NoticeKind
 from monitor.model.record import ReportRecord
 from monitor.model.server import GroupName, Mode, ServerName
 from monitor.notify.compose import change_words, decision_notice, gain_words, refused_notice, report_notice
@@ -96,6 +96,7 @@ class TestAlerts:
             "a fell", Severity.PAGE, "alert:t", "alert:k"
         )  # fmt: skip
         assert said.text == "Look at the draft.\nProbe: no token generated.\nRunbook: cliff"
+        assert said.buttons == (Button.ACKNOWLEDGE, Button.SILENCE)
         assert said.fields == (("acceptance_rate", "3.1%"), ("num_drafts", "16,833"))
 
     def test_several_are_one_message_that_names_them(self) -> None:
@@ -111,6 +112,8 @@ class TestAlerts:
         old = replace(alert(minutes=90), acknowledged_by="ann")
         said = alerts_notice(NoticeKind.ALERT_REPEAT, key="k", thread="t", new=[], still=[old], now=NOON)
         assert said.text.startswith("Still firing for 1 h 30 min, acknowledged by ann: a fell")
+        # Somebody is on it already.
+        assert said.buttons == (Button.SILENCE,)
 
     def test_the_end_says_after_how_long_and_has_no_runbook(self) -> None:
         over = replace(alert(minutes=30), state=AlertState.RESOLVED, resolved_at=NOON - timedelta(minutes=10))
@@ -118,7 +121,7 @@ class TestAlerts:
             NoticeKind.ALERT_RESOLVED, key="k", thread="t", new=[], ended=[over], edits=True, now=NOON, simulated=True
         )
         assert said.text.startswith("Over after 20 min: a fell") and "Runbook" not in said.text
-        assert said.edits_root and said.simulated
+        assert said.edits_root and said.simulated and said.buttons == ()
 
 
 class TestDecisions:
@@ -150,8 +153,14 @@ class TestDecisions:
         assert dict(said.fields)["70/50 rule"] == "raise to 3."
         assert len(said.fields) <= 10
 
+    @pytest.mark.parametrize("mode", list(Mode))
+    def test_it_has_buttons_where_a_person_decides(self, mode: Mode) -> None:
+        expected = (Button.APPROVE, Button.REJECT) if mode in (Mode.RECOMMEND, Mode.APPROVE) else ()
+        assert decision_notice(decision(), mode, NOON).buttons == expected
+
     def test_a_watched_server_is_not_offered_a_command(self) -> None:
         said = decision_notice(decision(), Mode.RECOMMEND, NOON, is_managed=False)
+        assert said.buttons == ()
         assert "only watches" in said.text and "acceptd apply" not in said.text
 
     def test_a_refusal_says_why_and_how_to_insist_in_the_same_thread(self) -> None:
