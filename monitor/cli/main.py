@@ -29,7 +29,7 @@ COMMANDS = {
     "read": "reading",
     **dict.fromkeys(("tune", "launch"), "advising"),
     "advise": "advise",
-    "db": "setting_up",
+    "db": "database",
 }
 
 
