@@ -9,8 +9,9 @@ from typing import Final
 from monitor.errors import LaunchError
 from monitor.launch import llamacpp, llamacpp_flags, sglang, sglang_flags, vllm_flags, vllm_read
 from monitor.launch.argv import Flag, Found, Habits, Scan, is_flag, scan, without
+from monitor.launch.container import is_container_start
 from monitor.launch.membership import part_of
-from monitor.launch.program import find_program
+from monitor.launch.program import arguments_at, find_program
 from monitor.launch.redact import redact_text
 from monitor.launch.speculation import Speculation
 from monitor.launch.values import value_of
@@ -118,8 +119,7 @@ def parse_command(engine: Engine, argv: Sequence[str]) -> ParsedCommand:
 def scan_arguments(engine: Engine, argv: Sequence[str]) -> Scan:
     """The known flags of `argv`; items of the program before its arguments (`python -m …`) are not read as flags."""
     grammar = grammar_of(engine)
-    place = find_program(argv, engine)
-    skipped = place[0] + place[1].length if place else 0
+    skipped = arguments_at(argv, engine)
     result = scan(argv[skipped:], grammar.flags, grammar.habits)
     moved = tuple(
         Found(hit.flag, hit.name, hit.values, hit.start + skipped, hit.stop + skipped, hit.path) for hit in result.found
@@ -157,13 +157,12 @@ def _name(item: str) -> str:
 
 def _model(engine: Engine, argv: Sequence[str], options: Mapping[str, object]) -> str | None:
     given = _text(options, "model") or _text(options, "hf_repo")
-    place = find_program(argv, engine)
-    if given is not None or place is None:
-        return given
-    first = place[0] + place[1].length
-    if place[1].entry.is_model_positional and first < len(argv) and not is_flag(argv[first]):
+    place, first = find_program(argv, engine), arguments_at(argv, engine)
+    # The entry point of a container's image is taken to be the program that takes its model so (`vllm serve`).
+    takes_one = place[1].entry.is_model_positional if place else is_container_start(argv)
+    if given is None and takes_one and first < len(argv) and not is_flag(argv[first]):
         return argv[first]
-    return None
+    return given
 
 
 def _served_names(engine: Engine, given: object) -> tuple[str, ...]:

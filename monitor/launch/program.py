@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from monitor.launch.container import image_at
 from monitor.model.server import Engine
 
 _PYTHON = re.compile(r"(?:python|pypy)\d*(?:\.\d+)*")
@@ -56,12 +57,24 @@ def looks_like_server(argv: Sequence[str]) -> Engine | None:
 
 
 def find_program(argv: Sequence[str], engine: Engine) -> tuple[int, Program] | None:
-    """Where in `argv` the server of `engine` begins, behind wrappers such as `numactl`; None where it does not."""
-    for start in range(len(argv)):
+    """Where in `argv` the server of `engine` begins, behind wrappers such as `numactl`; None where it does not.
+
+    Of a command that starts a container only what stands after the image is looked at.
+    """
+    image = image_at(argv)
+    for start in range(0 if image is None else image + 1, len(argv)):
         program = program_at(argv[start:])
         if program is not None and program.entry.engine is engine:
             return start, program
     return None
+
+
+def arguments_at(argv: Sequence[str], engine: Engine) -> int:
+    """Where the server's arguments begin: after its program, else after a container's image, else at the head."""
+    place, image = find_program(argv, engine), image_at(argv)
+    if place is not None:
+        return place[0] + place[1].length
+    return 0 if image is None else image + 1
 
 
 def program_at(argv: Sequence[str]) -> Program | None:

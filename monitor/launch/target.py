@@ -12,7 +12,7 @@ from typing import Final
 from monitor.errors import LaunchError
 from monitor.launch.argv import Found, is_flag
 from monitor.launch.parse import ParsedCommand, scan_arguments
-from monitor.launch.program import find_program
+from monitor.launch.program import arguments_at
 from monitor.launch.redact import redact
 from monitor.launch.versions import Version, bound, parse_version
 from monitor.model.server import Engine
@@ -33,8 +33,7 @@ def target_arguments(engine: Engine, argv: Sequence[str]) -> dict[str, str]:
 
     Positional arguments stand under their number. Secrets are hidden, so that what is shown of it can be shown.
     """
-    place = find_program(argv, engine)
-    start = place[0] + place[1].length if place else 1
+    start = arguments_at(argv, engine) or 1
     found = {hit.start: hit for hit in scan_arguments(engine, argv).found}
     given: dict[str, str] = {}
     for name, values in _groups(redact(argv), start, found):
