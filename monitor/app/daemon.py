@@ -242,7 +242,7 @@ class Daemon:
         reader.start()
         self._reading_back = reader
         self._watchdog.start()
-        wanted = {name for name, one in self._configs.items() if one.driver is not None and one.driver.start_now}
+        wanted = {name for name, one in self._configs.items() if one.driver is not None and one.driver.starts_now}
         for name in start_servers(self._store, self._fleet, wanted, self._group_of, now):
             self._slos.starting(name, now + timedelta(seconds=patience_seconds(self._group_of(name))))
         self._collector = Collector(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -15,10 +15,16 @@ from monitor.clock import Clock
 from monitor.config.fleet import credentials
 from monitor.config.model import Config, DriverKind, ServerConfig
 from monitor.dialects import Dialects
+from monitor.drivers.command import CommandDriver
+from monitor.drivers.command_runner import Commands
 from monitor.drivers.dry_run import DryRunDriver
 from monitor.drivers.launcher import CommandLauncher
 from monitor.drivers.process import ProcessDriver, ProcessOptions
 from monitor.drivers.protocol import Check, Driver, DriverStatus, Launcher
+from monitor.drivers.systemctl import Systemctl
+from monitor.drivers.systemd import SystemdDriver
+from monitor.drivers.unit_command import UnitOptions, UnitReader
+from monitor.drivers.unit_launcher import UnitLauncher
 from monitor.errors import ScrapeError
 from monitor.model.life import Setting
 from monitor.model.reading import Reading, Verdict
@@ -135,31 +141,69 @@ def managed(
     """The server with its driver; None for one that is only watched."""
     if one.driver is None:
         return None
-    name, environ = parts.server.name, {**environ_for_servers(os.environ), **one.driver.env}
-    launcher = CommandLauncher(
-        one.engine if one.engine is not Engine.UNKNOWN else Engine.VLLM, one.driver.command,
-        version=lambda: one.driver.engine_version if one.driver and one.driver.engine_version else version(),
-        environ=one.driver.env, target=lambda command: target_of(command, environ),
-    )
-    driver = NotingDriver(_driver(config, one, name, launcher, clock), lambda: started(name))
+    name, environ = parts.server.name, environ_for_servers(os.environ)
+
+    def known_version() -> str | None:
+        return one.driver.engine_version if one.driver and one.driver.engine_version else version()
+
+    driver = make_driver(config, one, clock, version=known_version)
     return Managed(
-        server=parts.server, driver=driver, probe=parts.live, balancer=_balancer(one, name, polls),
-        inspector=inspection(one.driver.config_check, launcher, environ, clock),
+        server=parts.server, driver=NotingDriver(driver, lambda: started(name)), probe=parts.live,
+        balancer=_balancer(one, name, polls),
+        inspector=inspection(one.driver.config_check, driver.launcher, OwnEnviron(environ, driver.launcher), clock),
     )  # fmt: skip
 
 
-def _driver(config: Config, one: ServerConfig, name: ServerName, launcher: Launcher, clock: Clock) -> Driver:
+class OwnEnviron(Mapping[str, str]):
+    """A server's environment: the daemon's, and over it what the operator gives the server, as it is when asked."""
+
+    def __init__(self, inherited: Mapping[str, str], launcher: Launcher) -> None:
+        self._inherited = inherited
+        self._launcher = launcher
+
+    def _now(self) -> dict[str, str]:
+        return {**self._inherited, **self._launcher.environ}
+
+    def __getitem__(self, name: str) -> str:
+        return self._now()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+
+def make_driver(
+    config: Config, one: ServerConfig, clock: Clock, *, version: Callable[[], str | None] = lambda: None
+) -> Driver:
+    """The driver of a managed server, as configured. Nothing is asked or started here."""
     assert one.driver is not None
-    options = ProcessOptions(
-        state_folder=config.data_dir / "launch",
-        log_folder=config.data_dir / "logs",
-        environ=environ_for_servers(os.environ),
-        cwd=one.driver.cwd,
-        port=_port(one),
-        log_size_limit=one.driver.log_size_limit,
-    )
-    if one.driver.kind is DriverKind.DRY_RUN:
+    name, driver, launch = ServerName(one.name), one.driver, config.data_dir / "launch"
+    engine = one.engine if one.engine is not Engine.UNKNOWN else Engine.VLLM
+    if driver.unit is not None:
+        systemctl, unit = Systemctl(), UnitOptions(unit=driver.unit, folder=launch.resolve(), port=_port(one))
+        of_unit = UnitLauncher(engine, UnitReader(unit, systemctl), version=version, clock=clock, target=target_of)
+        if driver.kind is DriverKind.DRY_RUN:
+            return DryRunDriver(name, of_unit)
+        return SystemdDriver(name, engine, of_unit, unit, clock, systemctl)
+    environ = environ_for_servers(os.environ)
+    launcher = CommandLauncher(
+        engine, driver.command, version=version, environ=driver.env,
+        target=lambda command: target_of(command, {**environ, **driver.env}),
+    )  # fmt: skip
+    if driver.kind is DriverKind.DRY_RUN:
         return DryRunDriver(name, launcher)
+    if driver.kind is DriverKind.COMMAND:
+        commands = Commands(
+            start=driver.start, stop=driver.stop, status=driver.status, kill=driver.kill, log=driver.log,
+            state_folder=launch, log_folder=config.data_dir / "logs", environ=environ, cwd=driver.cwd, port=_port(one),
+        )  # fmt: skip
+        return CommandDriver(name, launcher, commands, clock)
+    options = ProcessOptions(
+        state_folder=launch, log_folder=config.data_dir / "logs", environ=environ, cwd=driver.cwd, port=_port(one),
+        log_size_limit=driver.log_size_limit,
+    )  # fmt: skip
     return ProcessDriver(name, launcher, options, clock)
 
 
@@ -183,12 +227,7 @@ def environ_for_servers(environ: Mapping[str, str]) -> dict[str, str]:
 
 def stop_all(config: Config, clock: Clock, *, patience_seconds: float = 10.0) -> None:
     """Stop every managed server and wait until all are gone, by force at the end (for the demo, which owns its own)."""
-    drivers = []
-    for one in config.servers:
-        if one.driver is not None:
-            engine = one.engine if one.engine is not Engine.UNKNOWN else Engine.VLLM
-            launcher = CommandLauncher(engine, one.driver.command, version=lambda: None, environ=one.driver.env)
-            drivers.append(_driver(config, one, ServerName(one.name), launcher, clock))
+    drivers = [make_driver(config, one, clock) for one in config.servers if one.driver is not None]
     for driver in drivers:
         driver.stop()
     deadline = clock.monotonic() + patience_seconds

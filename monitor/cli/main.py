@@ -29,7 +29,8 @@ COMMANDS = {
     "read": "reading",
     **dict.fromkeys(("tune", "launch"), "advising"),
     "advise": "advise",
-    "db": "database",
+    "db": "setting_up",
+    **dict.fromkeys(("install", "adopt"), "installing"),
 }
 
 

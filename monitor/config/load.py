@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
-from monitor.config.model import Config, DriverKind, ServerConfig
+from monitor.config.model import Config, Driver, DriverKind, ServerConfig
 from monitor.config.routes import route_problems
 from monitor.errors import ConfigError, Problem
 from monitor.model.document import Document, one_of, parse_document
@@ -19,6 +19,8 @@ from monitor.notify.webhook import address, signing_key
 
 #: Environment variables override settings: ACCEPTD_ + the path in capitals, levels joined by two underscores.
 ENV_PREFIX = "ACCEPTD_"
+#: The folder of secrets that acceptd.service loads as root and hands to the daemon.
+CREDENTIALS = Path("/etc/acceptd/credentials")
 _SECRET_KEYS = ("token", "password", "secret", "webhook_url", "dead_mans_switch_url", "api_key")
 #: Variables with our prefix that are not settings.
 _NOT_SETTINGS = {"ACCEPTD_CACHE", "ACCEPTD_CONFIG", "ACCEPTD_SERVER"}
@@ -127,6 +129,10 @@ def _contradictions(file: str, config: Config) -> Iterator[Problem]:
         if count > 1:
             twins = ", ".join(s.name for s in config.servers if metrics_url(s) == url)
             yield Problem(f"servers: {twins}", f"the same metrics URL {url}", "one server a URL", file)
+    units = Counter(s.driver.unit for s in config.servers if s.driver is not None and s.driver.unit is not None)
+    for unit, count in units.items():
+        if count > 1:
+            yield Problem(f"servers: {unit}", f"{count} servers of that unit", "one server a unit", file)
     used = {s.group or s.name for s in config.servers}
     for index, group in enumerate(config.groups):
         # With sources its servers may still be found.
@@ -140,15 +146,22 @@ def _contradictions(file: str, config: Config) -> Iterator[Problem]:
             yield Problem(f"servers[{index}].through", repr(server.through), expected, file)
         if server.drain and server.driver is None:
             yield Problem(f"servers[{index}].drain", "hooks", "a driver too: a watched server is never drained", file)
-        if server.driver and server.driver.kind is DriverKind.PROCESS and "/" in server.driver.command[0]:
-            program = Path(server.driver.command[0])
-            if not program.exists():
-                yield Problem(f"servers[{index}].driver.command[0]", repr(str(program)), "an existing program", file)
+        for key, argv in _programs(server.driver).items():
+            if "/" in argv[0] and not Path(argv[0]).exists():
+                yield Problem(f"servers[{index}].driver.{key}[0]", repr(argv[0]), "an existing program", file)
     yield from route_problems(file, config)
     for section, files in (("rules", config.rules.files), ("slo", config.slo.files)):
         for index, path in enumerate(files):
             if not path.is_file():
                 yield Problem(f"{section}.files[{index}]", repr(str(path)), "an existing file", file)
+
+
+def _programs(driver: Driver | None) -> dict[str, tuple[str, ...]]:
+    """The commands of a driver that run on this host, by their keys."""
+    if driver is None:
+        return {}
+    keys = {DriverKind.PROCESS: ("command",), DriverKind.COMMAND: ("start", "stop", "status", "kill", "log")}
+    return {key: argv for key in keys.get(driver.kind, ()) if (argv := getattr(driver, key))}
 
 
 def metrics_url(server: ServerConfig) -> str:
@@ -175,9 +188,12 @@ def _unreadable_files(file: str, config: Config) -> Iterator[Problem]:
             value = getattr(section, name)
             if name.endswith("_file") and isinstance(value, Path):
                 try:
-                    if not value.read_text().strip():
+                    if not loaded(value).read_text().strip():
                         yield Problem(f"{path}.{name}", f"{str(value)!r}, which is empty", "a file with a value", file)
                 except (OSError, UnicodeDecodeError) as error:
+                    if isinstance(error, PermissionError) and value.parent == CREDENTIALS:
+                        # For root alone: a person of the daemon's group looks at history without it.
+                        continue
                     reason = error.strerror if isinstance(error, OSError) else "not text"
                     yield Problem(f"{path}.{name}", f"{str(value)!r} ({reason})", "a readable file", file)
 
@@ -189,6 +205,16 @@ def _unfit_secrets(file: str, config: Config) -> Iterator[Problem]:
                 check(secret(webhook, name) or "")
             except ValueError as error:
                 yield Problem(f"webhooks[{index}].{name}", "<secret>", str(error), file)
+
+
+def loaded(path: Path, environ: Mapping[str, str] | None = None) -> Path:
+    """Where a secret's file can be read: below the service, systemd gives copies of files that are for root alone.
+
+    `LoadCredential=acceptd:FOLDER` puts FOLDER/NAME into `$CREDENTIALS_DIRECTORY/acceptd_NAME` (systemd.exec(5)).
+    """
+    folder = (os.environ if environ is None else environ).get("CREDENTIALS_DIRECTORY")
+    copy = Path(folder) / f"acceptd_{path.name}" if folder and path.parent == CREDENTIALS else path
+    return copy if copy.is_file() else path
 
 
 def secret(section: BaseModel, name: str) -> str | None:
@@ -203,7 +229,7 @@ def secret(section: BaseModel, name: str) -> str | None:
     if path is None:
         return None
     try:
-        lines: list[str] = Path(path).read_text().strip().splitlines()
+        lines: list[str] = loaded(Path(path)).read_text().strip().splitlines()
     except OSError as error:
         raise ConfigError([Problem(f"{name}_file", repr(str(path)), "a readable file")]) from error
     return lines[0].strip() if lines else None

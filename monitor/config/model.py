@@ -11,7 +11,6 @@ from pydantic import Field, SecretStr, model_validator
 
 from monitor.config.scalars import (
     ClockTime,
-    DatabaseUrl,
     Duration,
     HttpUrl,
     ListenAddress,
@@ -20,6 +19,7 @@ from monitor.config.scalars import (
     Size,
     TimeZone,
     TokenCount,
+    UnitName,
 )
 from monitor.config.section import Section, one_of
 from monitor.config.telling import Alertmanager, Notify, Slack, Webhook
@@ -65,25 +65,74 @@ class KnownSpeculation(Section):
 class DriverKind(StrEnum):
     """How a managed server is restarted."""
 
+    SYSTEMD = "systemd"
+    COMMAND = "command"
     PROCESS = "process"
     DRY_RUN = "dry_run"
+
+
+#: Settings of a driver that only some kinds take; `*` marks those that a kind needs.
+_DRIVER_KEYS = {
+    DriverKind.SYSTEMD: ("unit*",),
+    DriverKind.COMMAND: ("command*", "start*", "stop*", "status*", "kill", "log", "env", "cwd"),
+    DriverKind.PROCESS: ("command*", "env", "cwd", "log_size_limit"),
+    DriverKind.DRY_RUN: ("command", "unit", "env", "cwd", "log_size_limit"),
+}
+_DRIVER_COMMON = frozenset({"kind", "engine_version", "config_check", "start_now"})
 
 
 class Driver(Section):
     """How acceptd starts and stops a server it manages."""
 
-    kind: DriverKind = Field(description="`process`: acceptd's own child; `dry_run`: says what it would do.")
-    command: tuple[str, ...] = Field(
-        min_length=1, description="The server's whole command line, one item an argument, without a shell."
+    kind: DriverKind = Field(
+        description="`systemd`: a unit of its own; `command`: your commands; `process`: acceptd's own child; "
+        "`dry_run`: says what it would do."
     )
+    unit: UnitName | None = Field(
+        None, description="`systemd`: the server's unit, which `acceptd adopt UNIT` has made ready."
+    )
+    command: tuple[str, ...] = Field(
+        (), description="The server's whole command line, one item an argument, without a shell; a unit has its own."
+    )
+    start: tuple[str, ...] = Field(
+        (), description="`command`: starts the server and ends; the item `{command}` stands for the command line."
+    )
+    stop: tuple[str, ...] = Field((), description="`command`: asks the server to end.")
+    status: tuple[str, ...] = Field(
+        (), description="`command`: prints the name of the run and ends with 0; nothing if none is there."
+    )
+    kill: tuple[str, ...] = Field((), description="`command`: ends the server at once; `stop` if empty.")
+    log: tuple[str, ...] = Field((), description="`command`: prints the end of the server's log.")
     env: dict[str, str] = Field(default_factory=dict, description="Environment variables added for the server.")
     cwd: Path | None = Field(None, description="Working directory of the server.")
     engine_version: str | None = Field(None, description="Version to render flags for; asked from the server if unset.")
     config_check: bool = Field(
         True, description="Ask the server's own vLLM, where it can be imported, whether it takes a new command line."
     )
-    start_now: bool = Field(True, description="Start the server when acceptd starts and finds it not running.")
+    start_now: bool | None = Field(
+        None, description="Start the server when acceptd starts and finds it gone; if unset only with `process`."
+    )
     log_size_limit: Size = Field(64 * 1024**2, description="Size at which the server's log is rotated.")
+
+    @property
+    def starts_now(self) -> bool:
+        """`start_now`, or what suits the kind: systemd and the operator start what is theirs."""
+        return self.kind is DriverKind.PROCESS if self.start_now is None else self.start_now
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        known = {key.rstrip("*"): key.endswith("*") for key in _DRIVER_KEYS[self.kind]}
+        missing = [key for key, needed in known.items() if needed and not getattr(self, key)]
+        if missing:
+            raise ValueError(f"with kind {self.kind}: {', '.join(missing)} too")
+        strange = sorted(self.model_fields_set - known.keys() - _DRIVER_COMMON)
+        if strange:
+            raise ValueError(f"with kind {self.kind}: no {', '.join(strange)} (it has {', '.join(known)})")
+        if self.kind is DriverKind.DRY_RUN and bool(self.command) == bool(self.unit):
+            raise ValueError("with kind dry_run: either command or unit")
+        if self.kind is DriverKind.COMMAND and self.start.count("{command}") != 1:
+            raise ValueError("`{command}` as one item of start, where the server's command line goes")
+        return self
 
 
 class DrainHooks(Section):
@@ -271,23 +320,9 @@ class Retention(Section):
     decisions: PositiveDuration = Field(400 * 86400.0, description="Decisions, rollouts, alerts and notices.")
 
 
-class SharedStore(Section):
-    """One PostgreSQL database for all daemons of a fleet, beside the local file of each."""
-
-    url: DatabaseUrl = Field(description="Address of the database, e.g. `postgresql://acceptd@db.example/acceptd`.")
-    password: SecretStr | None = Field(None, description="Password of its user.")
-    password_file: Path | None = Field(None, description="File whose first line is that password.")
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        one_of(self, "password", "password_file")
-        return self
-
-
 class StoreConfig(Section):
     """Where history is kept."""
 
-    shared: SharedStore | None = Field(None, description="Database of the fleet; without it each host is alone.")
     retention: Retention = Field(default_factory=lambda: Retention.model_validate({}), description="How long.")
     spool_size: Size = Field(
         64 * 1024**2, ge=64 * 1024,

@@ -62,19 +62,6 @@ def _token_count(value: Any) -> int:
     return value
 
 
-def database_url(value: str) -> str:
-    """The address of a PostgreSQL database; never repeats a password."""
-    try:
-        parts = urlsplit(value)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("postgresql", "postgres") or not parts.path.strip("/"):
-        raise ValueError("an address such as postgresql://acceptd@db.example:5432/acceptd")
-    if parts.password:
-        raise ValueError("an address without a password in it (use `password_file`)")
-    return value
-
-
 def _listen(value: str) -> str:
     host, _, port = value.rpartition(":")
     if not host or not port.isdigit() or not 0 <= int(port) <= 65535:
@@ -107,13 +94,21 @@ def _matcher(value: Any) -> Matcher:
     return parse_matcher(value if isinstance(value, str) else "")
 
 
+def unit_name(value: str) -> str:
+    """The full name of a systemd service; `.service` is added where it is left out."""
+    name = value if value.endswith(".service") else f"{value}.service"
+    if re.fullmatch(r"[A-Za-z0-9:_.\\@-]{1,247}\.service", name) is None or name.endswith("@.service"):
+        raise ValueError("the name of one systemd service, such as vllm@chat.service")
+    return name
+
+
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+UnitName = Annotated[str, AfterValidator(unit_name)]
 Duration = Annotated[float, BeforeValidator(seconds)]
 PositiveDuration = Annotated[float, BeforeValidator(seconds), AfterValidator(_positive)]
 TokenCount = Annotated[int, BeforeValidator(_token_count)]
 Size = Annotated[int, BeforeValidator(size_bytes)]
 HttpUrl = Annotated[str, AfterValidator(http_url)]
-DatabaseUrl = Annotated[str, AfterValidator(database_url)]
 ListenAddress = Annotated[str, AfterValidator(_listen)]
 TimeZone = Annotated[str, AfterValidator(_zone)]
 ClockTime = Annotated[time, BeforeValidator(_clock_time)]

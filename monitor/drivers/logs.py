@@ -32,8 +32,8 @@ class ServerLog:
         """Where the server writes now."""
         return self._path
 
-    def open(self, headline: str) -> int:
-        """A descriptor to append to, after rotation and a headline that tells where this start begins.
+    def open(self, headline: str = "") -> int:
+        """A descriptor to append to, after rotation and a headline, if any, that tells where this start begins.
 
         The caller closes it. Raises OSError.
         """
@@ -42,7 +42,8 @@ class ServerLog:
             self._shift()
             os.replace(self._path, self._older(1))
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-        os.write(handle, f"{_HEAD}{headline}\n".encode())
+        if headline:
+            os.write(handle, f"{_HEAD}{headline}\n".encode())
         return handle
 
     def tail(self, lines: int) -> str:

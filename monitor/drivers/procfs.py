@@ -93,6 +93,24 @@ class ProcFs:
             return None
         return {name.decode(errors="replace"): value.decode(errors="replace") for name, _, value in pairs}
 
+    def argv(self, pid: int) -> tuple[str, ...]:
+        """The command line of `pid` as it shows it; empty where it is gone, is a zombie or may not be read."""
+        try:
+            raw = (self._root / str(pid) / "cmdline").read_bytes()
+        except OSError:
+            return ()
+        return tuple(part.decode(errors="replace") for part in raw.rstrip(b"\0").split(b"\0")) if raw else ()
+
+    def group_members(self, group: str, mounted: Path = Path("/sys/fs/cgroup")) -> tuple[int, ...]:
+        """Processes in control group `group` (as systemd names it) and below, whichever hierarchy systemd uses."""
+        found: set[int] = set()
+        for hierarchy in (".", "unified", "systemd"):
+            top = mounted / hierarchy / group.lstrip("/")
+            for file in (top / "cgroup.procs", *top.glob("**/cgroup.procs")):
+                with contextlib.suppress(OSError, ValueError):
+                    found |= {int(line) for line in file.read_text().split()}
+        return tuple(sorted(found))
+
     def listeners(self, port: int) -> frozenset[int]:
         """Inodes of the sockets that listen on TCP `port`, on any address."""
         found = set()

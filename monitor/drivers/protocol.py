@@ -46,7 +46,7 @@ class DriverStatus:
 
     `process` names the main process so that no other can be mistaken for it (pid and kernel start time); empty where
     there is none. `token` is what `start` was last called with. `exit_code` is negative for a signal, None where it
-    cannot be known (the server outlived the daemon that was its parent).
+    cannot be known (the server outlived the daemon that was its parent). `note` adds what only this driver knows.
     """
 
     state: ServerState
@@ -60,6 +60,7 @@ class DriverStatus:
     stop_asked: bool = False
     leftovers: tuple[str, ...] = ()
     port_owner: PortOwner = PortOwner.UNKNOWN
+    note: str = ""
 
     @property
     def is_gone(self) -> bool:
@@ -68,6 +69,9 @@ class DriverStatus:
 
     def describe(self) -> str:
         """The state in words for people."""
+        return f"{self._state()} ({self.note})" if self.note else self._state()
+
+    def _state(self) -> str:
         if self.state is ServerState.RUNNING:
             return f"runs as {self.process}"
         if self.state is ServerState.LEFTOVERS:

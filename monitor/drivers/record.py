@@ -21,10 +21,15 @@ from monitor.model.life import Setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRecord:
-    """One start. `pid` is None between the intention and the birth of the process (a death in between leaves it so)."""
+    """One start. `pid` is None between the intention and the birth of the process (a death in between leaves it so).
+
+    Where others hold the process (systemd, an operator's commands), `instance` names the run that this start became,
+    `before` the run that was there when it was asked for, and `restarts` how often it was started again since. A run
+    that someone else began has no token, and no setting where nobody knows it.
+    """
 
     token: str
-    setting: Setting
+    setting: Setting | None
     command_hash: str
     boot_id: str
     asked_at: datetime
@@ -32,6 +37,9 @@ class StartRecord:
     start_ticks: int | None = None
     stop_asked: bool = False
     exit_code: int | None = None
+    instance: str = ""
+    before: str = ""
+    restarts: int = 0
 
 
 class StateFile:
@@ -97,6 +105,8 @@ def write_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as file:
+            # Whatever the umask: readers of the file are what the mode says.
+            os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -117,6 +127,12 @@ def _to_json(record: StartRecord) -> dict[str, Any]:
 
 
 def _from_json(data: dict[str, Any]) -> StartRecord:
-    setting = dict(data["setting"])
-    setting["schedule"] = tuple((a, b, c) for a, b, c in setting.get("schedule", ()))
-    return StartRecord(**{**data, "setting": Setting(**setting), "asked_at": datetime.fromisoformat(data["asked_at"])})
+    return StartRecord(
+        **{**data, "setting": _setting(data["setting"]), "asked_at": datetime.fromisoformat(data["asked_at"])}
+    )
+
+
+def _setting(data: dict[str, Any] | None) -> Setting | None:
+    if data is None:
+        return None
+    return Setting(**{**data, "schedule": tuple((a, b, c) for a, b, c in data.get("schedule", ()))})

@@ -57,7 +57,7 @@ class DriverContract:
         status = bench.wait(lambda s: s.state is ServerState.RUNNING)
         assert (status.token, status.setting) == ("c-1.1", TWO)
         assert status.command_hash == bench.driver.launcher.base_hash
-        assert status.process and status.pid and status.started_at
+        assert status.process and status.started_at
         assert not status.is_gone
 
     def test_a_second_start_is_refused_while_the_first_runs(self, bench: Bench) -> None:
@@ -112,7 +112,7 @@ class DriverContract:
 
     def test_what_cannot_be_rendered_touches_nothing(self, bench: Bench) -> None:
         with pytest.raises(LaunchError):
-            bench.driver.start(Setting(method="ngram", num_speculative_tokens=1000), "c-1.1")
+            bench.driver.start(Setting(method="medusa", num_speculative_tokens=1000), "c-1.1")
         assert bench.driver.status().state is ServerState.STOPPED
         assert bench.driver.status().token == ""
 

@@ -19,7 +19,7 @@ RANKS: list[set[str]] = [
     {"signals"},
     {"slo", "policy", "tuning", "show"},
     {"targets", "scrape", "store", "drivers", "notify", "telemetry", "advise"},
-    {"actions", "report", "web", "simulator"},
+    {"actions", "report", "web", "simulator", "units"},
     {"config"},
     {"cycle"},
     {"app", "schedule", "cli", "__main__"},

@@ -66,10 +66,7 @@ class SqlIntervals:
         stored = {(life, end) for _, life, end in result}
         first = {(interval.life, interval.end): interval for interval in reversed(intervals)}
         fresh = [first[key] for key in stored]
-        earliest: dict[ServerName, datetime] = {}
-        for interval in fresh:
-            earliest[interval.server] = min(earliest.get(interval.server, interval.end), interval.end)
-        self._rollups.set_back(earliest)
+        self._rollups.set_back(fresh)
         return fresh
 
     def between(
