@@ -29,6 +29,7 @@ COMMANDS = {
     "read": "reading",
     **dict.fromkeys(("tune", "launch"), "advising"),
     "advise": "advise",
+    "doctor": "doctor",
     "db": "setting_up",
     **dict.fromkeys(("install", "adopt"), "installing"),
 }

@@ -14,9 +14,8 @@ from monitor.cli.looking import Json
 from monitor.cli.output import console, errors, print_json, table
 from monitor.cli.recovering import db_recover
 from monitor.clock import SystemClock
-from monitor.config.load import load, without_password
-from monitor.config.model import Config
-from monitor.config.rules import load_configured_rules
+from monitor.config.everything import every_problem
+from monitor.config.load import without_password
 from monitor.config.scalars import http_url
 from monitor.dialects import Dialects
 from monitor.errors import ConfigError, MonitorError, Problem, ScrapeError
@@ -52,14 +51,8 @@ def check(
     """Check configuration and rules: every mistake with its place, what was found and what was expected."""
     context: Context = ctx.obj
     chosen = find_config(path or context.config_path)
-    problems: list[Problem] = []
-    config: Config | None = None
-    rules = 0
-    try:
-        config = load(chosen)
-        rules = len(load_configured_rules(config))
-    except ConfigError as error:
-        problems = list(error.problems)
+    problems, config, loaded = every_problem(chosen)
+    rules = len(loaded) if loaded is not None else 0
     name = str(chosen) if chosen else "defaults (no file)"
     if as_json:
         fields = ("file", "path", "found", "expected")

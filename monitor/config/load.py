@@ -32,21 +32,36 @@ def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Config:
     Raises ConfigError with every problem found. Files named by `*_file` keys are read here, so that a missing
     secret is found at check time.
     """
+    document = read_settings(path, environ)
+    try:
+        config = Config.model_validate(document.value)
+    except ValidationError as error:
+        raise ConfigError(validation_problems(document, error)) from None
+    problems = contradictions(document.file, config)
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def read_settings(path: Path | None, environ: Mapping[str, str] | None = None) -> Document:
+    """What `path` and `environ` set, not validated. Raises ConfigError where the file is no mapping in YAML."""
     document = _read(path) if path else Document("environment", None, {})
     # `slack:` with nothing below it is YAML for null; people mean "not set".
     given = {key: value for key, value in (document.value or {}).items() if value is not None}
     data = _with_environment(given, os.environ if environ is None else environ)
-    document = Document(document.file, data, document.marks)
-    try:
-        config = Config.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError([_problem(document, entry) for entry in error.errors()]) from None
-    problems = [*_contradictions(document.file, config), *_unreadable_files(document.file, config)]
+    return Document(document.file, data, document.marks)
+
+
+def validation_problems(document: Document, error: ValidationError) -> list[Problem]:
+    """What is wrong with single settings."""
+    return [_problem(document, entry) for entry in error.errors()]
+
+
+def contradictions(file: str, config: Config) -> list[Problem]:
+    """What is wrong though every setting by itself is right."""
+    problems = [*_contradictions(file, config), *_unreadable_files(file, config)]
     # What is in a file can be judged where every file can be read.
-    problems = problems or list(_unfit_secrets(document.file, config))
-    if problems:
-        raise ConfigError(problems)
-    return config
+    return problems or list(_unfit_secrets(file, config))
 
 
 def _read(path: Path) -> Document:

@@ -74,9 +74,14 @@ def load_configured_rules(config: Config) -> LoadedRules:
             found += check_scopes(slos, sorted({group for group, _ in names}), [server for _, server in names])
     except ConfigError as error:
         found += error.problems
+    if len(loaded) == len({path.stem for path in paths}):
+        # With a file that cannot be read, its rules would be called unknown.
+        try:
+            loaded = _with_parameters(loaded, rules)
+        except ConfigError as error:
+            found += error.problems
     if found:
         raise ConfigError(found)
-    loaded = _with_parameters(loaded, rules)
     alerts = RuleSet(
         alerts=tuple(rule for one in loaded.values() for rule in one.alerts),
         inhibitions=tuple(rule for one in loaded.values() for rule in one.inhibitions),

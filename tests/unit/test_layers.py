@@ -21,7 +21,7 @@ RANKS: list[set[str]] = [
     {"targets", "scrape", "store", "drivers", "notify", "telemetry", "advise"},
     {"actions", "report", "web", "simulator", "units"},
     {"config"},
-    {"cycle"},
+    {"cycle", "doctor"},
     {"app", "schedule", "cli", "__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(RANKS) for name in names}
