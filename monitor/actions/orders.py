@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from monitor.actions.admission import admit, check_commands
@@ -12,6 +12,7 @@ from monitor.actions.events import EventKind, RolloutEvent
 from monitor.actions.fleet import Fleet
 from monitor.actions.journal import EventSink, Journal, ignore_event, reject
 from monitor.actions.plan import plan_id
+from monitor.actions.probe import tokens_of
 from monitor.actions.records import lease_name
 from monitor.actions.step import Timing
 from monitor.actions.terms import ROLLBACK_RULE
@@ -107,29 +108,56 @@ class Orders:
         return self.begin(decision, requested_by, now, by_operator=by_operator)
 
     def roll_back(self, name: GroupName, author: str, now: datetime) -> tuple[Rollout, list[RolloutEvent]]:
-        """Go back: call the active rollout off, or undo the last one that was kept."""
+        """Go back: call the active rollout off; else to the last good setting that servers have left, by whatever hand;
+        else undo the last rollout that was kept.
+        """
         group = self._group(name)
         with self._store.write() as unit:
             active = unit.rollouts.active(name)
             if active:
                 return self._call_off(unit, active[0], author, now)
-            past = [r for r in unit.rollouts.since(name, now - timedelta(days=90)) if _kept_a_change(r)]
-            if not past:
-                raise ActionError(f"group {name} has no change to go back from", reason="nothing_to_do")
-            last = past[-1]
-            if last.outcome is Outcome.RESTORED:
-                raise ActionError(f"group {name} went back already ({last.id})", reason="nothing_to_do")
-            servers = tuple(c.server for c in unit.changes.of_rollout(last.id) if c.state is ChangeState.PROMOTED)
+        back = self._to_last_good(group) or self._undo(group, now)
         decision = _order(
-            DecisionId(self._make_id("d")), group, servers, ROLLBACK_RULE, Action.PROBE, Reason.REQUESTED_BY_OPERATOR,
-            f"{author} asked to go back from {last.proposed.describe()} to {last.current.describe()} ({last.id})",
-            last.proposed, last.current, now,
+            DecisionId(self._make_id("d")), group, back.servers, ROLLBACK_RULE, Action.PROBE,
+            Reason.REQUESTED_BY_OPERATOR, f"{author} asked to go back from {back.current.describe()} to "
+            f"{back.proposed.describe()} ({back.why})", back.current, back.proposed, now,
         )  # fmt: skip
         rollout, events = self.begin(decision, author, now, by_operator=True)
         with self._store.write() as unit:
             # Whoever went back by hand does not want it proposed again tomorrow.
-            reject(unit, name, last.proposed, decision.sentence, None, now)
+            reject(unit, name, back.current, decision.sentence, None, now)
         return rollout, events
+
+    def _to_last_good(self, group: Group) -> _Back | None:
+        """The servers that run with another number than the one they were last known to be good at."""
+        strayed: dict[tuple[Setting, Setting], list[ServerName]] = {}
+        for name in group.servers:
+            managed = self._fleet.managed.get(name)
+            if managed is None:
+                continue
+            with self._store.read() as unit:
+                good = unit.last_good.get(name)
+            shown = tokens_of(managed.probe.page())
+            if good is None or good.command_hash != managed.driver.launcher.base_hash or shown is None:
+                continue
+            if shown != good.setting.num_speculative_tokens:
+                current = replace(good.setting, num_speculative_tokens=shown, schedule=())
+                strayed.setdefault((current, good.setting), []).append(name)
+        if not strayed:
+            return None
+        (current, proposed), servers = max(strayed.items(), key=lambda item: len(item[1]))
+        return _Back(tuple(servers), current, proposed, "its last good setting")
+
+    def _undo(self, group: Group, now: datetime) -> _Back:
+        with self._store.read() as unit:
+            past = [r for r in unit.rollouts.since(group.name, now - timedelta(days=90)) if _kept_a_change(r)]
+            if not past:
+                raise ActionError(f"group {group.name} has no change to go back from", reason="nothing_to_do")
+            last = past[-1]
+            if last.outcome is Outcome.RESTORED:
+                raise ActionError(f"group {group.name} went back already ({last.id})", reason="nothing_to_do")
+            servers = tuple(c.server for c in unit.changes.of_rollout(last.id) if c.state is ChangeState.PROMOTED)
+        return _Back(servers, last.proposed, last.current, last.id)
 
     def _call_off(
         self, unit: Unit, rollout: Rollout, author: str, now: datetime
@@ -190,6 +218,16 @@ class Orders:
             if server in group.servers and server in self._fleet.managed:
                 return group
         raise ActionError(f"{server!r} is not a server that acceptd manages here", reason="not_managed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Back:
+    """A way back: which servers, from what to what, and why."""
+
+    servers: tuple[ServerName, ...]
+    current: Setting
+    proposed: Setting
+    why: str
 
 
 def _kept_a_change(rollout: Rollout) -> bool:

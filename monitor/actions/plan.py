@@ -11,6 +11,7 @@ from statistics import median
 from monitor.actions.admission import admit, check_commands, needs_downtime
 from monitor.actions.fleet import Fleet, Managed
 from monitor.actions.preflight import preflight
+from monitor.actions.terms import grace_of
 from monitor.drivers.protocol import Check
 from monitor.errors import ActionError, MonitorError
 from monitor.model.decision import Decision, DecisionId, ThresholdAnswer
@@ -64,6 +65,8 @@ class Plan:
     evidence: Mapping[str, float | None]
     threshold: ThresholdAnswer | None
     risks: tuple[str, ...]
+    #: Of the group as a whole.
+    checks: tuple[Check, ...]
     refusal: str
     made_at: datetime
     expires_at: datetime
@@ -78,8 +81,11 @@ def make_plan(
     by_operator: bool = True,
     max_concurrent: int = 1,
     tokens_per_second: Mapping[ServerName, float] | None = None,
+    of_group: Sequence[Check] = (),
 ) -> Plan:
     """The plan for `decision` as things are now; reads records and looks at processes, touches nothing.
+
+    `of_group` are checks of the group as a whole; one that failed is waited for, so it is no refusal.
 
     Raises ActionError where the group is not known here.
     """
@@ -105,6 +111,7 @@ def make_plan(
         evidence=decision.evidence,
         threshold=decision.threshold,
         risks=_risks(decision, group, fleet.managed, servers),
+        checks=tuple(of_group),
         refusal=_refusal(unit, decision, group, fleet, now, servers, by_operator, max_concurrent),
         made_at=now,
         expires_at=decision.expires_at,
@@ -165,7 +172,14 @@ def _risks(
     alone = [n for n in decision.servers if n in managed and needs_downtime(group, managed[n])]
     if alone:
         risks.append(f"clients of {', '.join(alone)} are without it while it restarts")
-    if group.limits.cut_after_drain and group.limits.allow_downtime:
+    if group.limits.allow_downtime and any(
+        grace_of(managed[n].driver.launcher) >= group.limits.drain_seconds > 0 for n in alone
+    ):
+        risks.append(
+            f"past {group.limits.drain_seconds:g} s of draining it is asked to end: it finishes what runs and turns"
+            " away what is new"
+        )
+    elif group.limits.cut_after_drain and group.limits.allow_downtime:
         risks.append(f"requests still running after {group.limits.drain_seconds:g} s are cut (cut_after_drain)")
     if decision.gain_low is not None and decision.gain_low < 0:
         risks.append(f"it may be worse: the predicted gain reaches down to {decision.gain_low:+.1%}")

@@ -46,6 +46,7 @@ from monitor.cycle.feed import Feed
 from monitor.cycle.gate import FleetGate
 from monitor.cycle.history import History
 from monitor.cycle.judge import StoredJudge
+from monitor.cycle.planning import Planner
 from monitor.cycle.prober import Prober
 from monitor.cycle.rolling import rolling
 from monitor.cycle.settings import SettingFinder
@@ -152,8 +153,7 @@ class Daemon:
         self._known: Mapping[ServerName, Known] | None = None
         self._slos = SloKeeper(store, rules.slos, self.groups, answers=self._answers)
         self._reading_back: threading.Thread | None = None
-        self._survivors = Survivors(store, self._places)
-        gate = FleetGate(self._slos.refusal, self._history, self._survivors.carrying)
+        gate = FleetGate(self._slos.refusal, self._history, Survivors(store, self._places).carrying)
         self._executor = Executor(
             store, clock, self._fleet, judge, holder=holder, gate=gate, timing=timing, on_event=sink
         )
@@ -334,10 +334,12 @@ class Daemon:
         )
         decider = Decider(
             self._store, self._history, self.groups, self._fleet, receivers=self._router, simulated=config.simulated,
-            begin=self._orders.begin, counters=self._telemetry,
+            begin=self._orders.begin, counters=self._telemetry, planner=self._planner(),
         )
+        # A planner for each thread: what they remember of peaks is not shared.
         actor = Actor(
             self._store, self._executor, self._orders, self._fleet.groups, list(self._fleet.managed),
+            planner=self._planner(),
             make_report=self.reports.now, counters=self._telemetry,
             on_answer=answer_sink(self._router, self._clock, simulated=config.simulated),
         )
@@ -430,6 +432,12 @@ class Daemon:
         except MonitorError:
             return None
         return status.setting if status.state is ServerState.RUNNING else None
+
+    def _planner(self) -> Planner:
+        return Planner(
+            self._store, self._history, self._fleet, max_concurrent=self._config.rollouts.max_concurrent,
+            survivors=Survivors(self._store, self._places).carrying,
+        )
 
     def _places(self, name: ServerName) -> int | None:
         """Requests that a server takes at once, over all its engines, where its command line says."""

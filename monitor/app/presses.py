@@ -103,7 +103,7 @@ class Presses:
         if press.button in (Button.APPROVE, Button.REJECT):
             if about != "decision" or unit.decisions.get(name) is None:  # type: ignore[arg-type]
                 return f"There is no decision {name!r} here any more: look at the newest one."
-            kind = CommandKind.APPLY if press.button is Button.APPROVE else CommandKind.REJECT
+            kind = CommandKind.APPROVE if press.button is Button.APPROVE else CommandKind.REJECT
             asking.ask(unit, kind, name, press.author, now)
             return ""
         known = unit.alerts.since(now) if about == "alert" and name else []

@@ -5,6 +5,8 @@ They only write a request; the daemon that owns the server acts, with all its ch
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -12,16 +14,21 @@ import typer
 from monitor.actions import asking
 from monitor.actions.drift import drift_of, release
 from monitor.cli.context import Absent, Context
+from monitor.cli.following import follow_rollout
 from monitor.cli.looking import Json, duration
 from monitor.cli.output import console, interval, print_json, who
 from monitor.clock import SystemClock
 from monitor.config.running import is_running
-from monitor.model.record import EVERYTHING, Command, CommandKind, group_scope, server_scope
+from monitor.model.decision import Decision
+from monitor.model.record import EVERYTHING, Command, CommandKind, Evidence, group_scope, server_scope
+from monitor.model.rollout import RolloutId, RolloutState
 from monitor.report.views import decision_view
 
 #: How long a command waits for the daemon to take its request; the work itself goes on afterwards.
 Wait = Annotated[str, typer.Option(help="How long to wait for the daemon's answer.")]
 _PATIENCE = "20s"
+#: Whether a command shows what happens until the rollout is over.
+Follow = Annotated[bool | None, typer.Option(help="Show progress until it is over; by default on a terminal.")]
 
 
 def _ask(context: Context, kind: CommandKind, subject: str, wait: str) -> Command:
@@ -54,9 +61,24 @@ def _report(answer: Command, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
+def _follow(context: Context, answer: Command, wanted: bool | None, as_json: bool) -> None:
+    """Show what happens to the rollout that was begun, unless the output is for a program or nobody looks."""
+    begun = re.search(r"\brollout (r-\w+)", answer.outcome)
+    if begun is None or as_json or not (sys.stdout.isatty() if wanted is None else wanted):
+        return
+    try:
+        ended = follow_rollout(context, RolloutId(begun[1]), SystemClock())
+    except KeyboardInterrupt:
+        console.print(f"It goes on without you: acceptd why {begun[1]}", markup=False)
+        return
+    if ended.state not in (RolloutState.PROMOTED, RolloutState.ROLLED_BACK):
+        raise typer.Exit(1)
+
+
 def plan(
     ctx: typer.Context,
     subject: Annotated[str, typer.Argument(help="A decision's id, or a group for its newest decision.")],
+    wait: Wait = _PATIENCE,
     as_json: Json = False,
 ) -> None:
     """What acting on a decision would do: command line, evidence, gain, cost, risk, checks. Changes nothing."""
@@ -69,34 +91,55 @@ def plan(
                 raise Absent(f"no decision {subject!r}; `acceptd status` shows their ids")
             decision = latest[0]
         kept = unit.evidence.get(f"plan:{decision.id}")
-    view: dict[str, Any] = {**decision_view(decision), "plan": dict(kept.parts) if kept else None}
+    said, note = "", ""
+    if decision.changes_setting and kept is not None and is_running(context.folder()):
+        answer = _ask(context, CommandKind.PLAN, decision.id, wait)
+        with context.reading() as store, store.read() as unit:
+            made = unit.evidence.get(f"plan:{answer.id}")
+        kept, said = made or kept, "" if made else answer.outcome or "the daemon did not answer in time"
+    if kept is not None and said:
+        note = f"This is the plan of {kept.at:%Y-%m-%d %H:%M} UTC, not one made now: {said}"
+    elif kept is not None and kept.id == f"plan:{decision.id}":
+        note = f"This is the plan of {kept.at:%Y-%m-%d %H:%M} UTC: no daemon runs that could make it anew."
+    view: dict[str, Any] = {
+        **decision_view(decision), "plan": dict(kept.parts) if kept else None, "plan_note": note or None,
+    }
     if as_json:
         print_json(view)
         return
+    _print_plan(decision, kept, note)
+
+
+def _print_plan(decision: Decision, kept: Evidence | None, note: str) -> None:
     console.print(f"{decision.group}: {decision.action.value}, {decision.current.describe()} ->"
                   f" {decision.proposed.describe()}", style="bold", markup=False)
     console.print(f"  {decision.sentence}", markup=False)
     console.print(f"  expected goodput {interval(decision.gain, decision.gain_low, decision.gain_high)}", markup=False)
     if kept is None:
         console.print("  Nothing to carry out: this decision changes no setting, or no server of the group is managed.")
-    else:
-        for title, text in kept.parts.items():
-            console.print(f"{title}", style="bold", markup=False)
-            for line in text.splitlines():
-                style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
-                console.print(f"  {line}", style=style, markup=False)
-    if decision.changes_setting:
-        console.print(f"Do it with: acceptd apply {decision.id}", style="bold", markup=False)
+        return
+    for title, text in kept.parts.items():
+        console.print(f"{title}", style="bold", markup=False)
+        for line in text.splitlines():
+            style = "green" if line.startswith("+") else "red" if line.startswith(("-", "FAILED")) else None
+            console.print(f"  {line}", style=style, markup=False)
+    if note:
+        console.print(note, style="yellow", markup=False)
+    elif decision.changes_setting and "plan" in kept.parts:
+        console.print(f"Do it with: acceptd apply {kept.parts['plan']}", style="bold", markup=False)
 
 
 def apply(
     ctx: typer.Context,
-    decision: Annotated[str, typer.Argument(help="Id of the decision, as shown by `plan`.")],
+    plan_id: Annotated[str, typer.Argument(metavar="PLAN", help="Id of a plan (p-…), as shown by `acceptd plan`.")],
     wait: Wait = _PATIENCE,
+    follow: Follow = None,
     as_json: Json = False,
 ) -> None:
-    """Act on a decision: the daemon checks it again, restarts with the new setting, measures, keeps or reverts."""
-    _report(_ask(ctx.obj, CommandKind.APPLY, decision, wait), as_json)
+    """Carry out a plan that was seen: restart with the new setting, measure, keep or revert. A stale one is refused."""
+    answer = _ask(ctx.obj, CommandKind.APPLY, plan_id, wait)
+    _report(answer, as_json)
+    _follow(ctx.obj, answer, follow, as_json)
 
 
 def reject(
@@ -113,10 +156,13 @@ def rollback(
     ctx: typer.Context,
     subject: Annotated[str, typer.Argument(help="A rollout's id, or a group: its active or last rollout.")],
     wait: Wait = _PATIENCE,
+    follow: Follow = None,
     as_json: Json = False,
 ) -> None:
     """Bring the servers of a rollout back to the last good setting."""
-    _report(_ask(ctx.obj, CommandKind.ROLLBACK, subject, wait), as_json)
+    answer = _ask(ctx.obj, CommandKind.ROLLBACK, subject, wait)
+    _report(answer, as_json)
+    _follow(ctx.obj, answer, follow, as_json)
 
 
 def _scope(context: Context, name: str) -> str:

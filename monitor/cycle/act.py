@@ -11,11 +11,12 @@ from typing import Protocol
 from monitor.actions.events import EventKind
 from monitor.actions.executor import Executor
 from monitor.actions.orders import Orders
+from monitor.cycle.planning import Planner, plan_parts
 from monitor.cycle.standing import DAY
 from monitor.errors import ActionError, StoreError
 from monitor.model.alert import Alert, AlertState
 from monitor.model.decision import Decision, DecisionState, Reason
-from monitor.model.record import AuditEntry, Command, CommandKind
+from monitor.model.record import AuditEntry, Command, CommandKind, Evidence
 from monitor.model.server import Group, GroupName, ServerName
 from monitor.store import Store
 from monitor.store.api import Unit
@@ -52,6 +53,7 @@ class Actor:
         groups: Mapping[GroupName, Group],
         managed: Sequence[ServerName],
         *,
+        planner: Planner,
         make_report: Callable[[str], str],
         counters: Counters,
         on_answer: AnswerSink = ignore_answer,
@@ -64,6 +66,7 @@ class Actor:
         self._orders = orders
         self._groups = dict(groups)
         self._managed = frozenset(managed)
+        self._planner = planner
         self._make_report = make_report
         self._counters = counters
         self._on_answer = on_answer
@@ -131,11 +134,51 @@ class Actor:
         if command.kind is CommandKind.ROLLBACK:
             rollout, _ = self._orders.roll_back(self._group_of(command.subject), command.author, now)
             return f"going back: rollout {rollout.id} to {rollout.current.describe()}"
+        if command.kind is CommandKind.PLAN:
+            return self._plan(self._decision_of(command.subject), command.id, now)
+        if command.kind is CommandKind.APPLY:
+            return self._apply(command.subject, command.author, now)
         decision = self._decision(command.subject)
         if command.kind is CommandKind.REJECT:
             return self._decline(decision, command.author, now)
-        rollout, _ = self._orders.begin(decision, command.author, now, by_operator=True)
+        return self._begin(decision, command.author, now)
+
+    def _begin(self, decision: Decision, author: str, now: datetime, plan: str | None = None) -> str:
+        rollout, _ = self._orders.begin(decision, author, now, by_operator=True, expected_plan=plan)
         return f"started rollout {rollout.id}: {rollout.current.describe()} -> {rollout.proposed.describe()}"
+
+    def _plan(self, decision: Decision, request: str, now: datetime) -> str:
+        """Make the plan anew and keep it under the id of the request."""
+        if not decision.changes_setting:
+            raise ActionError(f"decision {decision.id} is to {decision.action}: nothing to do", reason="nothing_to_do")
+        plan = self._planner.plan(decision, now)
+        with self._store.write() as unit:
+            unit.evidence.add(Evidence(f"plan:{request}", decision.servers[0], now, "plan", plan_parts(plan)))
+        return f"plan {plan.id} of {decision.id}: {plan.refusal or 'can be applied now'}"
+
+    def _apply(self, subject: str, author: str, now: datetime) -> str:
+        if not subject.startswith("p-"):
+            raise ActionError(
+                f"apply takes the id of a plan that was seen, not {subject!r}: `acceptd plan {subject}` shows it",
+                reason="plan_needed",
+            )
+        decision = self._planner.find(subject, now)
+        if decision is None:
+            raise ActionError(
+                f"plan {subject} is stale: decision, command, setting or process changed since; look at it again",
+                reason="stale_plan",
+            )
+        return self._begin(decision, author, now, subject)
+
+    def _decision_of(self, subject: str) -> Decision:
+        """A decision by its id, or the newest one of a group."""
+        if subject in self._groups:
+            with self._store.read() as unit:
+                newest = unit.decisions.latest(GroupName(subject), 1)
+            if newest:
+                return self._decision(newest[0].id)
+            raise ActionError(f"nothing was decided for group {subject!r} yet", reason="unknown")
+        return self._decision(subject)
 
     def _decision(self, subject: str) -> Decision:
         with self._store.read() as unit:

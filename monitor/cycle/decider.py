@@ -10,12 +10,11 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from monitor.actions.fleet import Fleet
-from monitor.actions.plan import make_plan
 from monitor.cycle.decide import Question, decide
 from monitor.cycle.evaluate import Evaluated
 from monitor.cycle.experience import facts, tune_input
 from monitor.cycle.history import History
-from monitor.cycle.planning import plan_parts, restart_seconds
+from monitor.cycle.planning import Planner, plan_parts, restart_seconds
 from monitor.cycle.sight import SHORT_WINDOW_SECONDS
 from monitor.cycle.standing import DAY, OPEN, answer_for, is_same, revivable
 from monitor.errors import ActionError
@@ -74,8 +73,10 @@ class Decider:
         receivers: Routing,
         simulated: bool,
         counters: Counters,
+        planner: Planner | None = None,
     ) -> None:
         """`begin` starts a rollout for a decision; raises ActionError where it may not."""
+        self._planner = planner or Planner(store, history, fleet)
         self._store = store
         self._history = history
         self._groups = tuple(groups)
@@ -174,6 +175,8 @@ class Decider:
             decision, id=revived.id if revived is not None else decision.id,
             state=_STATES[mode] if decision.changes_setting else DecisionState.STANDING,
         )
+        # Before the transaction: servers and host are asked for it.
+        plan = self._plan(stored) if revived is None else None
         with self._store.write() as unit:
             if newest is not None and newest.state in OPEN and newest.id != stored.id:
                 unit.decisions.update(replace(newest, state=DecisionState.SUPERSEDED))
@@ -181,6 +184,8 @@ class Decider:
                 unit.decisions.update(stored)
             else:
                 unit.decisions.add(stored)
+                if plan is not None:
+                    unit.evidence.add(plan)
                 self._tell(unit, stored, mode)
         log.info("decision id=%s group=%s action=%s reason=%s: %s", stored.id, stored.group, stored.action.value,
                  stored.reason.value, stored.sentence)
@@ -189,16 +194,12 @@ class Decider:
         return stored
 
     def _tell(self, unit: Unit, decision: Decision, mode: Mode) -> None:
-        if not decision.changes_setting:
+        if not decision.changes_setting or mode is Mode.OBSERVE:
             return
-        is_managed = self._is_managed(decision)
-        if is_managed:
-            self._plan(unit, decision)
-        if mode is not Mode.OBSERVE:
-            notice = decision_notice(
-                decision, mode, decision.made_at, is_managed=is_managed, simulated=self._simulated
-            )
-            unit.outbox.queue(notice, self._receivers(notice), decision.made_at)
+        notice = decision_notice(
+            decision, mode, decision.made_at, is_managed=self._is_managed(decision), simulated=self._simulated
+        )
+        unit.outbox.queue(notice, self._receivers(notice), decision.made_at)
 
     def _again(self, group: Group, standing: Decision, new: Decision) -> None:
         """The same conclusion once more: try again what was only put off, renew what is running out."""
@@ -242,15 +243,16 @@ class Decider:
     def _is_managed(self, decision: Decision) -> bool:
         return bool(decision.servers) and all(name in self._fleet.managed for name in decision.servers)
 
-    def _plan(self, unit: Unit, decision: Decision) -> None:
-        """Keep what acting on the decision would do, for whoever looks at it."""
-        now = decision.made_at
+    def _plan(self, decision: Decision) -> Evidence | None:
+        """What acting on the decision would do, for whoever looks at it; None where there is nothing to do."""
+        if not decision.changes_setting or not self._is_managed(decision):
+            return None
         try:
-            plan = make_plan(unit, decision, self._fleet, now)
+            plan = self._planner.plan(decision, decision.made_at)
         except ActionError as error:
             log.debug("no plan decision=%s: %s", decision.id, error)
-            return
-        unit.evidence.add(Evidence(f"plan:{decision.id}", decision.servers[0], now, "plan", plan_parts(plan)))
+            return None
+        return Evidence(f"plan:{decision.id}", decision.servers[0], decision.made_at, "plan", plan_parts(plan))
 
 
 #: Refusals that time lifts by itself: the decision stays and is tried again.

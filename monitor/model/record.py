@@ -41,6 +41,7 @@ class Pause:
 class CommandKind(StrEnum):
     """What CLI and page may ask of the daemon."""
 
+    PLAN = "plan"
     APPLY = "apply"
     ROLLBACK = "rollback"
     APPROVE = "approve"

@@ -17,8 +17,8 @@ from monitor.notify.words import evidence_fields, new_id
 
 _NEXT = {
     Mode.OBSERVE: "This group is only observed: nothing will be done.",
-    Mode.RECOMMEND: "This group is in recommend mode: look with `acceptd plan {id}`, do it with `acceptd apply {id}`.",
-    Mode.APPROVE: "Waiting for your approval: `acceptd apply {id}`.",
+    Mode.RECOMMEND: "This group is in recommend mode: `acceptd plan {id}` shows the plan and how to apply it.",
+    Mode.APPROVE: "Waiting for your approval: `acceptd plan {id}` shows the plan and how to apply it.",
     Mode.AUTO: "acceptd does it as soon as limits and pauses allow, and measures whether it paid.",
 }
 #: Modes in which a person decides.
@@ -110,7 +110,7 @@ def refused_notice(decision: Decision, now: datetime, *, simulated: bool = False
     return rollout_notice(
         thread=f"decision:{decision.id}", key=f"decision:{decision.id}:refused", group=decision.group, now=now,
         title=f"{decision.group}: not done: {change_words(decision)}",
-        text=f"{why.removesuffix('.')}.\n{rest}`acceptd apply {decision.id}` asks again at once.",
+        text=f"{why.removesuffix('.')}.\n{rest}`acceptd plan {decision.id}` shows how to do it all the same.",
         simulated=simulated,
     )
 

@@ -278,6 +278,18 @@ class TestRollBack:
         with pytest.raises(ActionError, match="went back already"):
             world.orders.roll_back(world.group.name, "ann", world.clock.now())
 
+    def test_servers_that_left_their_last_good_setting_by_any_hand_go_back_to_it(self) -> None:
+        """Given a server that somebody restarted with another number, going back finds what worked."""
+        world = World(2)
+        world.begin(3)
+        assert world.run()
+        world.servers[1].restart_by_hand(7)
+        rollout, _ = world.orders.roll_back(GROUP, "ann", world.clock.now())
+        assert (rollout.current, rollout.proposed) == (tokens(7), tokens(3))
+        assert world.run()
+        assert [server.tokens for server in world.servers] == [3, 3]
+        assert len(world.servers[0].starts) == 1
+
     def test_there_is_nothing_to_go_back_from_at_first_or_after_a_loss(self) -> None:
         world = World()
         world.judge.default = WORSE

@@ -103,7 +103,7 @@ class TestSilence:
 
 class TestApprove:
     @pytest.mark.parametrize(
-        ("button", "kind"), [(Button.APPROVE, CommandKind.APPLY), (Button.REJECT, CommandKind.REJECT)]
+        ("button", "kind"), [(Button.APPROVE, CommandKind.APPROVE), (Button.REJECT, CommandKind.REJECT)]
     )
     def test_it_is_a_request_like_that_of_the_command_line(self, button: Button, kind: CommandKind) -> None:
         desk = Desk()

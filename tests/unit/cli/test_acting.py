@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from monitor.model.decision import DecisionId
 from monitor.model.life import LifeId
-from monitor.model.record import Command, CommandKind
-from tests.unit.cli.conftest import SERVER, TWO, Folder, Run
+from monitor.model.record import Command, CommandKind, Evidence
+from monitor.model.rollout import Change, ChangeId, ChangeState, Rollout, RolloutId, RolloutState
+from tests.unit.cli.conftest import GROUP, SERVER, THREE, TWO, Folder, Run
 
 
 @contextmanager
-def answering(folder: Folder, outcome: str) -> Iterator[list[Command]]:
-    """A daemon that answers every request with `outcome`; what it was asked."""
+def answering(
+    folder: Folder, outcome: str, work: Callable[[Command], None] = lambda command: None
+) -> Iterator[list[Command]]:
+    """A daemon that does `work` and answers every request with `outcome`; what it was asked."""
     asked: list[Command] = []
     over = threading.Event()
 
@@ -27,6 +32,7 @@ def answering(folder: Folder, outcome: str) -> Iterator[list[Command]]:
                 pending = unit.commands.pending()
             for command in pending:
                 asked.append(command)
+                work(command)
                 with store.write() as unit:
                     unit.commands.finish(command.id, folder.now, outcome)
         store.close()
@@ -40,7 +46,7 @@ def answering(folder: Folder, outcome: str) -> Iterator[list[Command]]:
         thread.join()
 
 
-REQUESTS = [("apply", "d-1", CommandKind.APPLY), ("reject", "d-1", CommandKind.REJECT),
+REQUESTS = [("apply", "p-1", CommandKind.APPLY), ("reject", "d-1", CommandKind.REJECT),
             ("rollback", "chat", CommandKind.ROLLBACK)]
 
 
@@ -79,8 +85,26 @@ class TestPlan:
     def test_it_shows_the_command_line_as_it_is(self, acceptd: Run, folder: Folder) -> None:
         said = acceptd("--data-dir", folder.path, "plan", "chat").out
         for words in ("chat: raise, ngram, 2 tokens -> ngram, 3 tokens", "- k 2", "+ k 3", "[some]",
-                      "Do it with: acceptd apply d-1"):
+                      "no daemon runs that could make it anew"):
             assert words in said
+        assert "Do it with" not in said
+
+    def test_a_daemon_makes_it_anew_and_only_then_it_can_be_applied(self, acceptd: Run, daemon: Folder) -> None:
+        def plan(command: Command) -> None:
+            store = daemon.store()
+            with store.write() as unit:
+                parts = {"plan": "p-12ab", "command line": "- k 2\n+ k 3", "checks": "ok: a: b\nFAILED: c: d"}
+                unit.evidence.add(Evidence(f"plan:{command.id}", SERVER, daemon.now, "plan", parts))
+            store.close()
+
+        with answering(daemon, "plan p-12ab of d-1: can be applied now", plan) as asked:
+            said = acceptd("--data-dir", daemon.path, "plan", "chat")
+        assert (said.code, asked[0].kind, asked[0].subject) == (0, CommandKind.PLAN, "d-1")
+        assert "Do it with: acceptd apply p-12ab" in said.out and "FAILED: c: d" in said.out
+        with answering(daemon, "refused (stale): something newer"):
+            said = acceptd("--data-dir", daemon.path, "plan", "chat", "--json")
+        assert said.json()["plan"]["command line"] == "- k 2\n+ k 3"
+        assert said.json()["plan_note"].endswith("not one made now: refused (stale): something newer")
 
     def test_a_decision_without_a_plan_says_why_there_is_none(self, acceptd: Run, folder: Folder) -> None:
         said = acceptd("--data-dir", folder.path, "plan", "d-0").out
@@ -170,14 +194,74 @@ class TestAcknowledging:
 
 
 def test_a_request_that_is_not_answered_is_said_to_wait(acceptd: Run, daemon: Folder) -> None:
-    said = acceptd("--data-dir", daemon.path, "apply", "d-1", "--wait", "100ms", "--json")
+    said = acceptd("--data-dir", daemon.path, "apply", "p-1", "--wait", "100ms", "--json")
     assert said.code == 1
     assert "the daemon will still see it" in said.json()["outcome"]
     with daemon.store().read() as unit:
         (waiting,) = unit.commands.pending()
-    assert (waiting.kind, waiting.subject, waiting.done_at) == (CommandKind.APPLY, "d-1", None)
+    assert (waiting.kind, waiting.subject, waiting.done_at) == (CommandKind.APPLY, "p-1", None)
 
 
 def test_a_wait_that_is_none_is_refused(acceptd: Run, daemon: Folder) -> None:
-    said = acceptd("--data-dir", daemon.path, "apply", "d-1", "--wait", "0s")
+    said = acceptd("--data-dir", daemon.path, "apply", "p-1", "--wait", "0s")
     assert said.code == 2 and said.err.startswith("--wait")
+
+
+class TestFollowing:
+    """A rollout is shown while it goes on, step by step, until it is over."""
+
+    def write(self, folder: Folder, change: Change, rollout: Rollout) -> None:
+        store = folder.store()
+        with store.write() as unit:
+            unit.changes.update(change)
+            unit.rollouts.update(rollout)
+        store.close()
+
+    def begun(self, folder: Folder) -> tuple[Change, Rollout]:
+        rollout = Rollout(
+            id=RolloutId("r-9f"), group=GROUP, decision=DecisionId("d-1"), current=TWO, proposed=THREE,
+            created_at=folder.now, requested_by="ann",
+        )  # fmt: skip
+        change = Change(
+            id=ChangeId("r-9f-1"), rollout=rollout.id, server=SERVER, position=0, state=ChangeState.DRAINING,
+            current=TWO, proposed=THREE, entered_at=folder.now, deadline=folder.now + timedelta(seconds=90),
+            history=("12:00 draining: draining chat-1",),
+        )  # fmt: skip
+        store = folder.store()
+        with store.write() as unit:
+            unit.rollouts.add(rollout)
+            unit.changes.add([change])
+        store.close()
+        return change, rollout
+
+    @pytest.mark.parametrize(
+        ("ends", "code"), [(RolloutState.PROMOTED, 0), (RolloutState.ROLLED_BACK, 0), (RolloutState.ABANDONED, 1)]
+    )
+    def test_each_step_is_shown_once_and_then_the_end(
+        self, acceptd: Run, daemon: Folder, ends: RolloutState, code: int
+    ) -> None:
+        change, rollout = self.begun(daemon)
+
+        def end() -> None:
+            lines = (*change.history, "12:01 restarting: chat-1 is idle [2]")
+            done = replace(change, state=ChangeState.PROMOTED, history=lines)
+            self.write(daemon, done, replace(rollout, state=ends, finished_at=daemon.now, sentence="as it was"))
+
+        timer = threading.Timer(1.5, end)
+        timer.start()
+        with answering(daemon, "started rollout r-9f: two -> three"):
+            said = acceptd("--data-dir", daemon.path, "apply", "p-1", "--follow")
+        timer.join()
+        assert said.code == code
+        assert said.out.count("draining chat-1") == said.out.count("chat-1 is idle [2]") == 1
+        assert said.out.rstrip().endswith(f"{ends.value}: as it was")
+
+    def test_it_is_not_shown_where_nobody_looks_or_a_program_reads(self, acceptd: Run, daemon: Folder) -> None:
+        self.begun(daemon)
+        with answering(daemon, "started rollout r-9f: two -> three"):
+            assert acceptd("--data-dir", daemon.path, "apply", "p-1").code == 0
+            assert acceptd("--data-dir", daemon.path, "apply", "p-1", "--follow", "--json").json()["taken"] is True
+
+    def test_one_that_is_not_there_is_told(self, acceptd: Run, daemon: Folder) -> None:
+        with answering(daemon, "going back: rollout r-none to two"):
+            assert acceptd("--data-dir", daemon.path, "rollback", "chat", "--follow").code == 3

@@ -9,9 +9,11 @@ from datetime import timedelta
 import pytest
 
 from monitor.cycle.act import Actor
+from monitor.cycle.history import History
+from monitor.cycle.planning import Planner
 from monitor.errors import StoreError
 from monitor.model.alert import Alert, AlertState, fingerprint
-from monitor.model.decision import DecisionState
+from monitor.model.decision import Action, DecisionState
 from monitor.model.record import Command, CommandKind
 from monitor.model.rollout import Outcome, RolloutState
 from monitor.model.server import GroupName, ServerName
@@ -35,7 +37,9 @@ class Desk:
         self.number = 0
         self.actor = Actor(
             self.world.store, self.world.executor, self.world.orders, self.world.fleet.groups,
-            list(self.world.fleet.managed), make_report=lambda author: self.report(author), counters=self.counters,
+            list(self.world.fleet.managed),
+            planner=Planner(self.world.store, History(3600.0), self.world.fleet),
+            make_report=lambda author: self.report(author), counters=self.counters,
         )
 
     def turn(self) -> int:
@@ -46,6 +50,14 @@ class Desk:
         with self.world.store.write() as unit:
             unit.decisions.add(decision)
         return decision.id
+
+    def plan(self, decision: str) -> str:
+        """The id of the plan for a decision, as somebody sees it who looks now."""
+        return self.ask(CommandKind.PLAN, decision).split()[1]
+
+    def apply(self, decision: str) -> str:
+        """Somebody looks at the plan and applies it."""
+        return self.ask(CommandKind.APPLY, self.plan(decision))
 
     def ask(self, kind: CommandKind, subject: str = "") -> str:
         """What the daemon answers to a request of Ann's."""
@@ -73,20 +85,55 @@ def test_whoever_wants_to_know_is_told_of_every_answer() -> None:
     desk = Desk()
     told: list[tuple[str, str, bool]] = []
     desk.actor._on_answer = lambda unit, command, outcome, taken: told.append((command.kind.value, outcome[:15], taken))
-    desk.ask(CommandKind.APPLY, "d-0")
-    desk.ask(CommandKind.APPLY, desk.decide(3))
-    assert told == [("apply", "refused (unknow", False), ("apply", "started rollout", True)]
+    desk.ask(CommandKind.APPROVE, "d-0")
+    desk.ask(CommandKind.APPROVE, desk.decide(3))
+    assert told == [("approve", "refused (unknow", False), ("approve", "started rollout", True)]
 
 
 class TestRequests:
     def test_apply_begins_what_was_decided_and_is_carried_out(self) -> None:
         desk = Desk()
-        answer = desk.ask(CommandKind.APPLY, desk.decide(3))
+        answer = desk.apply(desk.decide(3))
         assert answer.startswith("started rollout r-") and "2 tokens -> ngram, 3 tokens" in answer
         desk.until_quiet()
         assert desk.world.rollout().state is RolloutState.PROMOTED
         assert desk.world.rollout().requested_by == "ann"
         assert desk.counters.ended == [("g", "promoted")]
+
+    def test_a_plan_is_made_now_and_kept_for_whoever_asked(self) -> None:
+        desk = Desk()
+        decided = desk.decide(3)
+        answer = desk.ask(CommandKind.PLAN, "g")
+        assert answer.startswith("plan p-") and answer.endswith(f"of {decided}: can be applied now")
+        with desk.world.store.read() as unit:
+            kept = unit.evidence.get("plan:q1")
+        assert kept is not None and kept.parts["plan"] == answer.split()[1]
+        assert '+ --speculative-config {"method": "ngram", "num_speculative_tokens": 3}' in "".join(kept.parts.values())
+
+    def test_only_a_plan_that_was_seen_is_applied(self) -> None:
+        desk = Desk()
+        decided = desk.decide(3)
+        assert desk.ask(CommandKind.APPLY, decided).startswith("refused (plan_needed)")
+        assert desk.ask(CommandKind.APPLY, "p-00000000").startswith("refused (stale_plan)")
+        assert desk.world.is_quiet()
+
+    def test_a_plan_is_stale_once_the_server_was_restarted_or_something_newer_was_decided(self) -> None:
+        desk = Desk()
+        seen = desk.plan(desk.decide(3))
+        desk.world.server.restart_by_hand(2)
+        assert desk.ask(CommandKind.APPLY, seen).startswith("refused (stale_plan): plan p-")
+        seen = desk.plan(desk.decide(4))
+        for number in range(3):
+            desk.world.clock.advance(1)
+            desk.decide(5 + number)
+        assert desk.ask(CommandKind.APPLY, seen).startswith("refused (stale_plan)")
+        assert desk.world.is_quiet()
+
+    def test_nothing_to_do_has_no_plan(self) -> None:
+        desk = Desk()
+        assert desk.ask(CommandKind.PLAN, "g").startswith("refused (unknown)")
+        desk.decide(2, action=Action.KEEP)
+        assert desk.ask(CommandKind.PLAN, "g").startswith("refused (nothing_to_do)")
 
     def test_approving_is_applying(self) -> None:
         desk = Desk()
@@ -95,21 +142,21 @@ class TestRequests:
     def test_each_ending_is_counted(self) -> None:
         desk = Desk()
         desk.world.judge.default = WORSE
-        desk.ask(CommandKind.APPLY, desk.decide(3))
+        desk.apply(desk.decide(3))
         desk.until_quiet()
         assert desk.counters.ended == [("g", "rolled_back")]
 
     @pytest.mark.parametrize("state", [DecisionState.SUPERSEDED, DecisionState.EXPIRED])
     def test_what_was_overtaken_is_not_done(self, state: DecisionState) -> None:
         desk = Desk()
-        answer = desk.ask(CommandKind.APPLY, desk.decide(3, state=state))
+        answer = desk.ask(CommandKind.PLAN, desk.decide(3, state=state))
         assert answer.startswith("refused (stale)") and state.value in answer
         assert desk.world.is_quiet()
 
     def test_what_is_refused_says_why(self) -> None:
         desk = Desk()
-        assert desk.ask(CommandKind.APPLY, "d-nope") == "refused (unknown): there is no decision 'd-nope'"
-        assert desk.ask(CommandKind.APPLY, desk.decide(9)).startswith("refused (limits)")
+        assert desk.ask(CommandKind.APPROVE, "d-nope") == "refused (unknown): there is no decision 'd-nope'"
+        assert desk.apply(desk.decide(9)).startswith("refused (limits)")
         assert "groups: g" in desk.ask(CommandKind.ROLLBACK, "nope")
 
     def test_declining_holds_for_a_day_from_now(self) -> None:
@@ -127,7 +174,7 @@ class TestRequests:
     def test_what_is_being_carried_out_is_rolled_back_and_not_declined(self) -> None:
         desk = Desk()
         decided = desk.decide(3)
-        desk.ask(CommandKind.APPLY, decided)
+        desk.apply(decided)
         assert desk.ask(CommandKind.REJECT, decided).startswith("refused (too_late)")
         answer = desk.ask(CommandKind.ROLLBACK, "g")
         assert answer.startswith("going back: rollout r-")
@@ -136,7 +183,7 @@ class TestRequests:
 
     def test_a_group_is_found_by_one_of_its_rollouts(self) -> None:
         desk = Desk()
-        desk.ask(CommandKind.APPLY, desk.decide(3))
+        desk.apply(desk.decide(3))
         desk.until_quiet()
         answer = desk.ask(CommandKind.ROLLBACK, desk.world.rollout().id)
         assert answer.startswith("going back")
@@ -148,14 +195,14 @@ class TestRequests:
 
     def test_everything_asked_is_in_the_audit_trail(self) -> None:
         desk = Desk()
-        desk.ask(CommandKind.APPLY, "d-nope")
+        desk.ask(CommandKind.APPROVE, "d-nope")
         (entry,) = desk.world.audit("d-nope")
-        assert (entry.actor, entry.what) == ("ann", "command.apply")
+        assert (entry.actor, entry.what) == ("ann", "command.approve")
         assert entry.sentence.startswith("refused (unknown)")
 
     def test_one_that_breaks_is_answered_and_holds_up_nothing(self) -> None:
         desk = Desk()
-        desk.ask(CommandKind.APPLY, desk.decide(3))
+        desk.apply(desk.decide(3))
 
         def broken(author: str) -> str:
             raise ZeroDivisionError("a bug")

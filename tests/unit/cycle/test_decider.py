@@ -223,7 +223,7 @@ class TestModes:
         ("mode", "state", "told", "words"),
         [
             (Mode.OBSERVE, DecisionState.STANDING, 0, ""),
-            (Mode.RECOMMEND, DecisionState.RECOMMENDED, 1, "acceptd apply"),
+            (Mode.RECOMMEND, DecisionState.RECOMMENDED, 1, "acceptd plan"),
             (Mode.APPROVE, DecisionState.AWAITING_APPROVAL, 1, "Waiting for your approval"),
             (Mode.AUTO, DecisionState.ACTED_ON, 1, "acceptd does it as soon as"),
         ],
@@ -246,7 +246,7 @@ class TestModes:
         assert desk.newest().state is expected
         for notice in desk.told():
             assert "only watches" in notice.text
-            assert "acceptd apply" not in notice.text
+            assert "acceptd plan" not in notice.text
 
     def test_a_group_with_one_unmanaged_server_is_not_acted_on(self) -> None:
         desk = Desk(Mode.AUTO, servers=2)

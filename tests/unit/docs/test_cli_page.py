@@ -236,7 +236,7 @@ class TestLooking:
 
     def test_plan(self, folder: Path) -> None:
         real = answer("--data-dir", str(folder), "plan", "chat", "--json")
-        assert list(differences({**documented("why")["decision"], "plan": None}, real)) == []
+        assert list(differences({**documented("why")["decision"], "plan": None, "plan_note": None}, real)) == []
 
     def test_slo(self, folder: Path) -> None:
         real = answer("--data-dir", str(folder), "slo", "--json")

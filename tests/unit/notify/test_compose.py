@@ -143,7 +143,7 @@ class TestDecisions:
 
     @pytest.mark.parametrize(
         ("mode", "words"),
-        [(Mode.OBSERVE, "only observed"), (Mode.RECOMMEND, "acceptd apply d-1"), (Mode.APPROVE, "acceptd apply d-1"),
+        [(Mode.OBSERVE, "only observed"), (Mode.RECOMMEND, "acceptd plan d-1"), (Mode.APPROVE, "acceptd plan d-1"),
          (Mode.AUTO, "as soon as limits and pauses allow")],
     )  # fmt: skip
     def test_what_happens_next_depends_on_the_mode(self, mode: Mode, words: str) -> None:
@@ -161,7 +161,7 @@ class TestDecisions:
     def test_a_watched_server_is_not_offered_a_command(self) -> None:
         said = decision_notice(decision(), Mode.RECOMMEND, NOON, is_managed=False)
         assert said.buttons == ()
-        assert "only watches" in said.text and "acceptd apply" not in said.text
+        assert "only watches" in said.text and "acceptd plan" not in said.text
 
     def test_a_refusal_says_why_and_how_to_insist_in_the_same_thread(self) -> None:
         refused = decision(state=DecisionState.REFUSED, note="not done: a cannot be restarted unnoticed.")
@@ -169,7 +169,7 @@ class TestDecisions:
         assert said.thread == "decision:d-1" and said.in_thread and said.simulated
         why, rest = said.text.splitlines()
         assert why == "a cannot be restarted unnoticed."
-        assert rest == "It rests for a day; `acceptd apply d-1` asks again at once."
+        assert rest == "It rests for a day; `acceptd plan d-1` shows how to do it all the same."
 
 
 def test_a_report_brings_its_files() -> None:
