@@ -60,6 +60,7 @@ from monitor.intervals.track import Track, resume
 from monitor.model.life import Life, Setting
 from monitor.model.record import EVERYTHING, Evidence, group_scope, server_scope
 from monitor.model.server import Group, ServerName
+from monitor.notify.compose_alerts import RUNBOOKS
 from monitor.notify.deadman import DeadMansSwitch
 from monitor.notify.outbox import OutboxWorker
 from monitor.policy.telling import TellingPolicy
@@ -327,7 +328,7 @@ class Daemon:
                 repeat_seconds=config.notify.repeat,
                 page_repeat_seconds=min(config.notify.repeat, config.notify.page_repeat), place=self._router.place,
             ),
-            undelivered=self._undelivered,
+            undelivered=self._undelivered, runbooks=config.notify.runbook_url or RUNBOOKS,
             credit_seconds=2.5 * config.rules.interval, baseline_seconds=config.rules.baseline_window,
             slos=self._slos, daemon=self._daemon_facts,
             starting=lambda now: still_starting(self._fleet, self._group_of, self._last_ok, now),

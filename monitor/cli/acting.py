@@ -1,4 +1,4 @@
-"""Commands that ask the daemon to act, or not to: plan, apply, reject, rollback, pause, resume, silence.
+"""Commands that ask the daemon to act, or not to: plan, apply, reject, rollback, pause, resume.
 
 They only write a request; the daemon that owns the server acts, with all its checks, and writes the outcome.
 """
@@ -225,41 +225,3 @@ def resume(
             console.print(f"Released: {drift.server} is tuned again, from {drift.found.describe()}", markup=False)
     if not (lifted or held):
         raise typer.Exit(1)
-
-
-def silence(
-    ctx: typer.Context,
-    matchers: Annotated[list[str], typer.Argument(help="Matchers such as server=chat-1 or alertname=~Acceptance.*")],
-    last: Annotated[str, typer.Option("--for", help="How long, e.g. 4h.")] = "4h",
-    reason: Annotated[str, typer.Option(help="Why; shown to everyone.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Send nothing about alerts that match, for a time."""
-    context: Context = ctx.obj
-    now = SystemClock().now()
-    wanted = [asking.matcher(text) for text in matchers]
-    seconds = duration(last, "--for")
-    with context.writing() as store, store.write() as unit:
-        made = asking.silence(unit, wanted, who(), reason, now, seconds)
-    if as_json:
-        print_json({"id": made.id, "ends_at": made.ends_at.isoformat()})
-    else:
-        console.print(f"Silence {made.id} until {made.ends_at:%Y-%m-%d %H:%M} UTC", markup=False)
-
-
-def ack(
-    ctx: typer.Context,
-    subject: Annotated[str, typer.Argument(help="An alert's name, a server, a group, or a fingerprint.")],
-    as_json: Json = False,
-) -> None:
-    """Acknowledge firing alerts: someone is on it, so the page is not repeated every half hour."""
-    context: Context = ctx.obj
-    now = SystemClock().now()
-    with context.writing() as store, store.write() as unit:
-        found = asking.acknowledge(unit, subject, who(), now)
-    if as_json:
-        print_json([alert.fingerprint for alert in found])
-    elif found:
-        console.print(f"Acknowledged: {', '.join(sorted({alert.name for alert in found}))}", markup=False)
-    if not found:
-        raise Absent(f"no alert is firing that matches {subject!r}; see `acceptd alerts`")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
+from monitor import shipped
 from monitor.cli.context import Absent, Context
 from monitor.cli.output import (
     ago,
@@ -275,6 +277,18 @@ def alerts(
         return
     rows = [[a["state"], a["severity"], a["name"], ago(a["since"], now), a["summary"]] for a in found]
     console.print(table(("state", "severity", "alert", "since", "what"), rows))
+
+
+def runbook(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="Name as in an alert's message, e.g. server-down; or the alert's.")],
+) -> None:
+    """What an alert means, its probable causes, and what to do: the page that its message names."""
+    page = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+    text = shipped.runbook(page)
+    if text is None:
+        raise Absent(f"no runbook {name!r}; the alerts' messages name theirs, such as server-down")
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def evidence(

@@ -21,8 +21,9 @@ from monitor.errors import ConfigError, MonitorError
 COMMANDS = {
     **dict.fromkeys(("run", "demo"), "running"),
     **dict.fromkeys(("init", "check"), "setting_up"),
-    **dict.fromkeys(("status", "servers", "history", "why", "alerts", "evidence"), "looking"),
-    **dict.fromkeys(("plan", "apply", "reject", "rollback", "pause", "resume", "silence", "ack"), "acting"),
+    **dict.fromkeys(("status", "servers", "history", "why", "alerts", "evidence", "runbook"), "looking"),
+    **dict.fromkeys(("plan", "apply", "reject", "rollback", "pause", "resume"), "acting"),
+    **dict.fromkeys(("silence", "unsilence", "silences", "ack"), "silencing"),
     "slo": "slo",
     "rules": "rules",
     "report": "reporting",

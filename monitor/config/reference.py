@@ -32,6 +32,7 @@ _WORDS: dict[Any, str] = {
     scalars.Name: "name",
     scalars.MatcherText: "matcher",
     scalars.UnitName: "systemd service",
+    scalars.RunbookUrl: "URL with `{runbook}`",
     bool: "true or false",
     int: "whole number",
     float: "number",

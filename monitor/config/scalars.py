@@ -88,6 +88,12 @@ def secret_value(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret else None
 
 
+def _runbook_url(value: str) -> str:
+    if "{runbook}" not in value or not value.startswith(("http://", "https://")):
+        raise ValueError("a URL with {runbook} in it, such as https://wiki.example/runbooks/{runbook}")
+    return value
+
+
 def _matcher(value: Any) -> Matcher:
     if isinstance(value, Matcher):
         return value
@@ -112,4 +118,5 @@ HttpUrl = Annotated[str, AfterValidator(http_url)]
 ListenAddress = Annotated[str, AfterValidator(_listen)]
 TimeZone = Annotated[str, AfterValidator(_zone)]
 ClockTime = Annotated[time, BeforeValidator(_clock_time)]
+RunbookUrl = Annotated[str, AfterValidator(_runbook_url)]
 MatcherText = Annotated[Matcher, BeforeValidator(_matcher)]

@@ -8,7 +8,7 @@ from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from monitor.config.scalars import Duration, HttpUrl, MatcherText, Name, PositiveDuration
+from monitor.config.scalars import Duration, HttpUrl, MatcherText, Name, PositiveDuration, RunbookUrl
 from monitor.config.section import Section, exactly_one_of, one_of
 from monitor.notify.routing import ALERTMANAGER
 
@@ -129,6 +129,9 @@ class Notify(Section):
     repeat: PositiveDuration = Field(4 * 3600.0, description="A firing alert is repeated after this long.")
     page_repeat: PositiveDuration = Field(
         1800.0, description="A page that nobody acknowledged is repeated after this long."
+    )
+    runbook_url: RunbookUrl | None = Field(
+        None, description="Address of your runbooks, with `{runbook}` for the name; else the command is named."
     )
     dead_mans_switch_url: SecretStr | None = Field(None, description="URL asked once a minute while all is well.")
     dead_mans_switch_url_file: Path | None = Field(None, description="File whose first line is that URL.")

@@ -25,7 +25,7 @@ from monitor.model.reading import Verdict
 from monitor.model.record import RuleTimer
 from monitor.model.server import Group, GroupName, Server, ServerName
 from monitor.model.signal import SignalSet
-from monitor.notify.compose_alerts import alerts_notice, silence_notice
+from monitor.notify.compose_alerts import RUNBOOKS, alerts_notice, silence_notice
 from monitor.notify.routing import Routing
 from monitor.policy.alerts import AlertStep, TransitionKind, step_alerts
 from monitor.policy.evaluate import Evaluation, TimerKey, evaluate
@@ -85,10 +85,11 @@ class Evaluator:
         slos: Objectives | None = None,
         undelivered: Callable[[datetime], int] = lambda now: 0,
         daemon: Callable[[], Mapping[str, float | None]] = dict,
+        runbooks: str = RUNBOOKS,
     ) -> None:
         """`baseline_seconds`: length of the windows that baselines learn from. `starting`: servers that we started
         and that may still take their time; their silence is not told. `undelivered`: what fails to be told beside the
-        outbox. `daemon`: facts of the daemon beside the store's.
+        outbox. `daemon`: facts of the daemon beside the store's. `runbooks`: where they are read, with `{runbook}`.
         """
         self._slos = slos or NoObjectives()
         self._baseline_seconds = baseline_seconds
@@ -102,6 +103,7 @@ class Evaluator:
         self._receivers = receivers
         self._telling = telling
         self._simulated = simulated
+        self._runbooks = runbooks
         self._credit = credit_seconds
         short = {(ScopeKind.SERVER, SHORT_WINDOW_SECONDS), (ScopeKind.SERVER, baseline_seconds)}
         self._sight = Sight(
@@ -205,7 +207,8 @@ class Evaluator:
         notice = alerts_notice(
             _KINDS[telling.reason], key=telling.dedupe_key, thread=telling.incident, new=telling.new,
             still=telling.still, ended=telling.ended, edits=telling.edits, now=now, simulated=self._simulated,
-            extra={alert.fingerprint: self._found_beside(alert, seen, now) for alert in telling.new},
+            extra={a.fingerprint: self._found_beside(a, seen, now) for a in (*telling.new, *telling.still)},
+            runbooks=self._runbooks,
         )
         unit.outbox.queue(notice, self._receivers(notice), now)
 

@@ -42,6 +42,8 @@ class DeliveryState(StrEnum):
     PENDING = "pending"
     SENT = "sent"
     FAILED = "failed"
+    #: Not said, since what it says was over before it could be.
+    DROPPED = "dropped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,8 @@ def shown(
         if alert.severity is Severity.INFO or not wants(alert.labels):
             continue
         was_told = alert.notified_at is not None and alert.fired_at is not None and alert.notified_at >= alert.fired_at
-        if alert.state is AlertState.FIRING and (was_told or alert.fingerprint not in muted):
+        is_news = alert.fingerprint not in muted and alert.clear_since is None
+        if alert.state is AlertState.FIRING and (was_told or is_news):
             found.append(alert)
         elif alert.state is AlertState.RESOLVED and was_told and alert.resolved_at is not None:
             if now - alert.resolved_at < timedelta(seconds=RESOLVED_SECONDS):

@@ -61,7 +61,8 @@ def headline(notice: Notice) -> str:
 
 def render(notice: Notice, *, mention: str | None = None, buttons: bool = False) -> dict[str, Any]:
     """`text` and `blocks` of a message. `mention` is a user group id named in pages; `buttons`: whether they work."""
-    loud = notice.severity is Severity.PAGE and notice.kind in (NoticeKind.ALERT_FIRING, NoticeKind.ALERT_REPEAT)
+    is_news = notice.kind in (NoticeKind.ALERT_FIRING, NoticeKind.ALERT_REPEAT)
+    loud = notice.severity is Severity.PAGE and is_news and not (notice.edits_root or notice.in_thread)
     call = f"<!subteam^{mention}> " if mention and loud else ""
     title = headline(notice)
     # A header is plain text: Slack shows it unescaped, so it is cut but not escaped.

@@ -18,6 +18,10 @@ from monitor.notify.words import duration_words, evidence_fields, new_id
 _SHOWN = 10
 
 
+#: Where runbooks are read, unless a site has them elsewhere.
+RUNBOOKS = "`acceptd runbook {runbook}`"
+
+
 def alerts_notice(
     kind: NoticeKind,
     *,
@@ -30,22 +34,29 @@ def alerts_notice(
     now: datetime,
     simulated: bool = False,
     extra: Mapping[str, str] | None = None,
+    runbooks: str = RUNBOOKS,
 ) -> Notice:
     """What is said of one group of alerts: `new` ones, those `still` firing, those that `ended`.
 
-    `extra` holds what was found beside the rules, by fingerprint (a probe's answer, where evidence is kept).
+    `extra` holds what was found beside the rules, by fingerprint (a probe's answer, where evidence is kept). `runbooks`
+    says where a runbook is, with `{runbook}` for its name.
     """
+    new, still, ended = (sorted(alerts, key=_order) for alerts in (new, still, ended))
     firing = [*new, *still]
-    shown = firing or list(ended)
+    shown = firing or ended
     first = shown[0]
     is_many = len(new) > _SHOWN
+    # A repeat is all that many people read of an incident: what is said of one alert is said again.
+    again = still if not new and len(still) == 1 and kind is NoticeKind.ALERT_REPEAT else []
     details = [_alert_lines(alert, len(shown) > 1, is_many, extra or {}) for alert in new]
     lines = [line for one in _few(details, "new") for line in one]
-    lines += [line for line, in _few([[_still(alert, now)] for alert in still], "that fire on")]
+    lines += [line for line, in _few([[_still(alert, now, bool(again))] for alert in still], "that fire on")]
+    lines += [line for alert in again for line in _alert_lines(alert, False, False, extra or {})]
     lines += [line for line, in _few([[_ended(alert, now)] for alert in ended], "that are over")]
     if firing:
-        books = list(dict.fromkeys(alert.annotations["runbook"] for alert in firing if "runbook" in alert.annotations))
-        lines += [f"Runbook{'s' if len(books) > 1 else ''}: {', '.join(books[:_SHOWN])}"] if books else []
+        books = dict.fromkeys(alert.annotations["runbook"] for alert in firing if "runbook" in alert.annotations)
+        places = [runbooks.replace("{runbook}", book) for book in list(books)[:_SHOWN]]
+        lines += [f"What to do: {', '.join(places)}"] if places else []
     return Notice(
         id=new_id(),
         kind=kind,
@@ -54,7 +65,7 @@ def alerts_notice(
         severity=min((alert.severity for alert in shown), key=list(Severity).index),
         title=_title(shown),
         text="\n".join(lines),
-        fields=evidence_fields(new[0].evidence) if len(new) == 1 else (),
+        fields=evidence_fields((*new, *again)[0].evidence) if len(new) + len(again) == 1 else (),
         created_at=now,
         labels=first.labels,
         annotations=first.annotations,
@@ -108,10 +119,20 @@ def _few(items: Sequence[list[str]], which: str) -> list[list[str]]:
     return [*items[:_SHOWN], *([[f"and {left_out} more {which} (`acceptd alerts`)"]] if left_out > 0 else [])]
 
 
-def _still(alert: Alert, now: datetime) -> str:
+def _still(alert: Alert, now: datetime, alone: bool) -> str:
+    """How long it has lasted and who is on it; with its summary unless that is the title."""
     lasting = duration_words((now - (alert.fired_at or alert.active_since)).total_seconds())
-    acknowledged = f", acknowledged by {alert.acknowledged_by}" if alert.acknowledged_by else ""
-    return f"Still firing for {lasting}{acknowledged}: {_summary(alert)}"
+    by = f"acknowledged by {alert.acknowledged_by}" if alert.acknowledged_by else "nobody has acknowledged it"
+    held = f", better for {_since(alert.clear_since, now)} and held" if alert.clear_since else ""
+    return f"For {lasting}{held}, {by}." if alone else f"Still firing for {lasting}{held}, {by}: {_summary(alert)}"
+
+
+def _since(moment: datetime, now: datetime) -> str:
+    return duration_words((now - moment).total_seconds())
+
+
+def _order(alert: Alert) -> tuple[int, str, str]:
+    return list(Severity).index(alert.severity), alert.name, _summary(alert)
 
 
 def _ended(alert: Alert, now: datetime) -> str:
@@ -129,6 +150,9 @@ def _alert_lines(alert: Alert, several: bool, is_many: bool, extra: Mapping[str,
     if is_many:
         return lines
     lines.append(alert.annotations.get("description", ""))
+    if alert.refired:
+        times = "once" if alert.refired == 1 else "twice" if alert.refired == 2 else f"{alert.refired} times"
+        lines.append(f"It comes and goes: it fired again {times} soon after it was over, and is held longer each time.")
     lines.append(extra.get(alert.fingerprint, ""))
     return [line for line in lines if line]
 
@@ -181,7 +205,7 @@ def store_notice(
             trouble,
             f"Servers are still read; {waiting} pages wait on disk.{gone}",
             "No alert is evaluated and no change is begun meanwhile.",
-            "Look with `acceptd db check` and `df -h`. Runbook: store-away",
+            "Look with `acceptd db check` and `df -h`. What to do: `acceptd runbook store-away`",
         ))  # fmt: skip
     return Notice(
         id=new_id(), kind=kind, dedupe_key=f"store:{host}:{kind.value}:{now:%Y%m%dT%H%M%S}", thread=f"store:{host}",

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from monitor.clock import Clock
 from monitor.errors import MonitorError, NotifyError
-from monitor.model.notice import Delivery, DeliveryState, Notice
+from monitor.model.notice import Delivery, DeliveryState, Notice, NoticeId, NoticeKind
 from monitor.notify.receiver import Attempt, Receiver, Root
 
 log = logging.getLogger(__name__)
@@ -104,21 +104,32 @@ class OutboxWorker:
 
     def run_once(self) -> float:
         """Deliver what is due, in order; returns the seconds until there may be more."""
-        for notice, delivery in self._outbox.due(self._receiver.name, _BATCH):
+        rows = self._outbox.due(self._receiver.name, _BATCH)
+        over = _over(rows)
+        for notice, delivery in rows:
             wait = (delivery.next_attempt_at - self._clock.now()).total_seconds()
             if wait > 0:
                 # Later ones stay behind it: a "resolved" must not overtake its "firing".
                 return min(wait, _IDLE_SECONDS)
-            if not self._attempt(notice, delivery):
+            if notice.id in over and not delivery.is_unclear:
+                self._drop(notice, delivery)
+                continue
+            if not self._attempt(notice, delivery, is_over=notice.id in over):
                 return 0.0
             if self._receiver.pause_seconds and not self._stopping:
                 self._clock.sleep(self._receiver.pause_seconds)
         return _IDLE_SECONDS
 
-    def _attempt(self, notice: Notice, delivery: Delivery) -> bool:
+    def _drop(self, notice: Notice, delivery: Delivery) -> None:
+        """Say nothing of what was over before it could be said: its end, which waits behind it, says all."""
+        self._counters.notice(self._receiver.name, "over")
+        self._outbox.update(replace(delivery, state=DeliveryState.DROPPED, reason="over"))
+        log.info("notice not sent, it is over receiver=%s notice=%s: %s", self._receiver.name, notice.id, notice.title)
+
+    def _attempt(self, notice: Notice, delivery: Delivery, *, is_over: bool) -> bool:
         """Try once and store the outcome; False where the order asks to look again."""
         name = self._receiver.name
-        attempt = Attempt(delivery.is_unclear, delivery.external_id)
+        attempt = Attempt(delivery.is_unclear, delivery.external_id, is_over)
         tried = replace(delivery, attempts=delivery.attempts + 1)
         # Written before it is sent: should we die in between, the next attempt knows that this one may have arrived.
         self._outbox.update(replace(tried, is_unclear=True))
@@ -160,3 +171,14 @@ class OutboxWorker:
         log.error("notice cannot be delivered receiver=%s notice=%s: %s", name, notice.id, error)
         self._outbox.fall_back(notice, name)
         return True
+
+
+def _over(rows: Sequence[tuple[Notice, Delivery]]) -> set[NoticeId]:
+    """Of the notices that wait, those that say that something fires whose end waits behind them."""
+    resolved = NoticeKind.ALERT_RESOLVED
+    ends = {notice.thread: number for number, (notice, _) in enumerate(rows) if notice.kind is resolved}
+    return {
+        notice.id
+        for number, (notice, _) in enumerate(rows)
+        if notice.kind in (NoticeKind.ALERT_FIRING, NoticeKind.ALERT_REPEAT) and number < ends.get(notice.thread, 0)
+    }

@@ -23,6 +23,8 @@ class Attempt:
     is_unclear: bool = False
     #: What the receiver calls the message, where it arrived and only something after it failed (a file).
     external_id: str | None = None
+    #: What the notice says is over, and that waits behind it: it is only of interest whether it arrived before.
+    is_over: bool = False
 
 
 FIRST = Attempt()

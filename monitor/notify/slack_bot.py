@@ -60,6 +60,8 @@ class SlackBot:
         posted = attempt.external_id
         if posted is None and attempt.is_unclear:
             posted = self._find(notice, ts if notice.edits_root or notice.in_thread else None)
+        if posted is None and attempt.is_over:
+            return None
         if posted is None:
             posted = self._say(notice, channel, ts)
         self._attach(notice, posted)

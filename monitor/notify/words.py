@@ -12,6 +12,15 @@ from monitor.model.notice import NoticeId
 _SHARES = frozenset({"rate", "share", "efficiency", "coverage", "usage", "alpha", "ratio", "disagreement"})
 
 
+#: Signals that are yes or no: an alert's own words say what they mean, and a number beside them says nothing.
+_FLAGS = frozenset(
+    {
+        "up", "health_ok", "is_neural_draft", "is_sleeping", "is_starting", "needs_probe", "probe_failed",
+        "restart_failed", "scrape_unauthorized",
+    }
+)
+
+
 def number_text(name: str, value: float | None) -> str:
     """A signal's value for people: shares in percent, seconds with a unit, counts whole; `no data` for None."""
     if value is None or not math.isfinite(value):
@@ -31,8 +40,12 @@ def number_text(name: str, value: float | None) -> str:
 
 
 def evidence_fields(evidence: Mapping[str, float | None], limit: int = 10) -> tuple[tuple[str, str], ...]:
-    """Numbers as fields of a notice, those without data left out."""
-    known = [(name, number_text(name, value)) for name, value in evidence.items() if value is not None]
+    """Numbers as fields of a notice; those without data and those that are yes or no are left out."""
+    known = [
+        (name, number_text(name, value))
+        for name, value in evidence.items()
+        if value is not None and name not in _FLAGS
+    ]
     return tuple(known[:limit])
 
 

@@ -105,7 +105,8 @@ def _telling(group: AlertGroup, mute: Collection[Fingerprint], now: datetime, po
     firing = [alert for alert in group.alerts if alert.state is AlertState.FIRING]
     muted = [alert for alert in firing if alert.fingerprint in mute]
     loud = [alert for alert in firing if alert.fingerprint not in mute]
-    new = [alert for alert in loud if not is_told(alert)]
+    # One that is only held (`keep_firing_for`) is no news: it would page for what is over, as at the end of a silence.
+    new = [alert for alert in loud if not is_told(alert) and alert.clear_since is None]
     still = [alert for alert in loud if is_told(alert)]
     # What was told must be closed even while muted: a message that says "firing" for ever is a lie.
     ended = [alert for alert in group.alerts if is_to_close(alert)]
@@ -141,6 +142,9 @@ def _reason(
     since = (now - last).total_seconds() if last else 0.0
     if new or ended:
         return TellReason.CHANGED if since >= policy.interval_seconds else TellReason.WAITING
+    if all(alert.clear_since for alert in still):
+        # Held, not true: it is repeated when it is true again.
+        return TellReason.NONE
     is_urgent = any(alert.severity is Severity.PAGE and not alert.acknowledged_by for alert in still)
     repeat = min(policy.page_repeat_seconds, policy.repeat_seconds) if is_urgent else policy.repeat_seconds
     return TellReason.REPEAT if since >= repeat else TellReason.NONE

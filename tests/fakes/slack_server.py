@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -94,6 +94,8 @@ class SlackServer:
         scopes: frozenset[str] = ALL_SCOPES,
     ) -> None:
         self.scopes = scopes
+        #: What happened to messages: "post", "reply" or "edit", with the message as it stood then.
+        self.events: list[tuple[str, Message]] = []
         #: Told to a person alone: (user, text).
         self.whispers: list[tuple[str, str]] = []
         #: Channels that are there, by id; one can be taken away or archived.
@@ -327,6 +329,7 @@ class SlackServer:
             json.loads(metadata) if isinstance(metadata, str) else metadata,
         )
         self.messages.append(message)
+        self.events.append(("reply" if thread else "post", replace(message)))
         return {"ok": True, "channel": channel, "ts": message.ts, "message": {"text": message.text}}
 
     def _new_ts(self) -> str:
@@ -346,6 +349,7 @@ class SlackServer:
             return {"ok": False, "error": "message_not_found"}
         message.edits.append(message.whole())
         message.text, message.blocks = str(arguments.get("text", "")), arguments.get("blocks") or []
+        self.events.append(("edit", replace(message)))
         return {"ok": True, "channel": message.channel, "ts": message.ts, "text": message.text}
 
     def _webhook(self, body: bytes) -> tuple[int, Any, dict[str, str]] | None:

@@ -198,6 +198,11 @@ class TestWhatIsShown:
         new, told = alert(), alert(server="b", notified=0)
         assert self.names(new, told, muted=(new.fingerprint, told.fingerprint)) == ["b"]
 
+    def test_one_that_is_only_held_is_no_news_there_either(self) -> None:
+        held = replace(alert(), clear_since=minute(9))
+        assert self.names(held) == []
+        assert self.names(replace(held, notified_at=held.fired_at)) == ["a"]
+
     def test_only_what_its_routes_send_there(self) -> None:
         wants: Callable[[Any], bool] = lambda labels: labels["server"] == "b"  # noqa: E731
         assert [a.labels["server"] for a in shown([alert(), alert(server="b")], (), wants, minute(0))] == ["b"]

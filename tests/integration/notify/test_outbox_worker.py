@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.errors import NotifyError
-from monitor.model.notice import Delivery, DeliveryState, Notice, NoticeId
+from monitor.model.notice import Delivery, DeliveryState, Notice, NoticeId, NoticeKind
 from monitor.notify.outbox import OutboxWorker
 from monitor.notify.receiver import FIRST, Attempt, Root
 from tests.unit.notify.test_blocks import NOW, notice
@@ -219,3 +219,37 @@ def test_a_message_that_breaks_the_receiver_does_not_hold_up_the_others_for_ever
     assert rows.fallen == ["poison"]
     assert [name for name, _ in receiver.said] == ["b"]
     assert counted.outcomes == ["unforeseen"] * 3 + ["sent"]
+
+
+def alert(name: str, kind: NoticeKind, **changes: object) -> Notice:
+    return named(name, kind=kind, thread="alert:inc", **changes)
+
+
+class TestWhatIsOver:
+    FIRING, REPEAT, RESOLVED = NoticeKind.ALERT_FIRING, NoticeKind.ALERT_REPEAT, NoticeKind.ALERT_RESOLVED
+
+    def test_what_was_over_before_it_could_be_said_is_not_said_as_news(self) -> None:
+        rows = Rows(
+            alert("firing", self.FIRING), alert("repeat", self.REPEAT), named("other", thread="alert:other"),
+            alert("over", self.RESOLVED, edits_root=True), alert("again", self.FIRING),
+        )
+        receiver = Receiver()
+        worker, _, counted = make(rows, receiver)
+        worker.run_once()
+        assert [name for name, _ in receiver.said] == ["other", "over", "again"]
+        assert rows.rows[NoticeId("firing")].state is DeliveryState.DROPPED
+        assert counted.outcomes[:2] == ["over", "over"]
+
+    def test_one_that_may_have_arrived_is_looked_for_first(self) -> None:
+        rows = Rows(alert("firing", self.FIRING), alert("over", self.RESOLVED, edits_root=True))
+        rows.rows[NoticeId("firing")] = replace(rows.rows[NoticeId("firing")], is_unclear=True)
+        seen: list[Attempt] = []
+
+        class Looks(Receiver):
+            def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
+                seen.append(attempt)
+                return None
+
+        worker, _, _ = make(rows, Looks())
+        worker.run_once()
+        assert seen == [Attempt(is_unclear=True, is_over=True), Attempt()]

@@ -260,6 +260,13 @@ class TestAnswersThatWereLost:
         receiver.deliver(notice(), None, Attempt(is_unclear=True))
         assert len(slack.messages) == 1
 
+    def test_what_is_over_is_looked_for_and_not_said(self, slack: SlackServer) -> None:
+        receiver = bot(slack, channel=CHANNEL)
+        assert receiver.deliver(notice(), None, Attempt(is_unclear=True, is_over=True)) is None
+        assert slack.messages == []
+        known = receiver.deliver(notice(), None)
+        assert receiver.deliver(notice(), None, Attempt(is_unclear=True, is_over=True)) == known
+
     def test_an_app_that_may_not_read_says_it_again_and_asks_once(
         self, slack: SlackServer, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -178,6 +178,27 @@ class TestSilences:
         assert said.err.startswith(f"matcher: found {matcher!r}, expected")
 
 
+    def test_they_are_listed_with_what_they_hide_and_can_be_ended(self, acceptd: Run, folder: Folder) -> None:
+        for matcher in ("alertname=AcceptanceCliff", "server=nobody"):
+            assert acceptd("--data-dir", folder.path, "silence", matcher, "--reason", "racks").code == 0
+        (first, second) = acceptd("--data-dir", folder.path, "silences", "--json").json()["silences"]
+        assert (first["matchers"], first["active"], first["firing"]) == (["alertname=AcceptanceCliff"], True, 1)
+        assert second["firing"] == 0
+        shown = acceptd("--data-dir", folder.path, "silences").out
+        assert first["id"] in shown and "racks" in shown
+        said = acceptd("--data-dir", folder.path, "unsilence", first["id"])
+        assert (said.code, said.out.strip()) == (0, f"Ended: silence {first['id']}")
+        (over, _) = acceptd("--data-dir", folder.path, "silences", "--json").json()["silences"]
+        assert over["id"] == first["id"] and not over["active"]
+        again = acceptd("--data-dir", folder.path, "unsilence", first["id"])
+        assert again.code == 3 and "is in force" in again.err
+        with folder.store().read() as unit:
+            assert [entry.what for entry in unit.audit.recent(3)] == ["silence.end", "silence", "silence"]
+
+    def test_none_is_said(self, acceptd: Run, folder: Folder) -> None:
+        assert acceptd("--data-dir", folder.path, "silences").out.strip() == "No silences."
+
+
 class TestAcknowledging:
     @pytest.mark.parametrize("subject", ["AcceptanceCliff", "a"])
     def test_by_name_or_server(self, acceptd: Run, folder: Folder, subject: str) -> None:

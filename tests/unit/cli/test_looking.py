@@ -143,6 +143,18 @@ def _over(one: Alert, folder: Folder) -> Alert:
     return replace(one, state=AlertState.RESOLVED, resolved_at=folder.now - timedelta(days=2))
 
 
+class TestRunbook:
+    @pytest.mark.parametrize("name", ["server-down", "ServerDown"])
+    def test_it_is_the_page_of_an_alert_under_either_name(self, acceptd: Run, name: str) -> None:
+        said = acceptd("runbook", name)
+        assert said.code == 0 and said.out.startswith("# ServerDown\n")
+
+    @pytest.mark.parametrize("name", ["nothing", "../../../etc/passwd", "README/../server-down"])
+    def test_there_is_no_other(self, acceptd: Run, name: str) -> None:
+        said = acceptd("runbook", name)
+        assert said.code == 3 and "no runbook" in said.err
+
+
 class TestEvidence:
     def test_every_part_is_shown_as_it_is(self, acceptd: Run, folder: Folder) -> None:
         said = acceptd("--data-dir", folder.path, "evidence", "chat-1").out

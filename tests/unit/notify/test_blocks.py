@@ -40,6 +40,8 @@ def test_a_page_mentions_the_user_group_and_a_resolve_does_not() -> None:
     assert "<!subteam^S1>" in render(notice(), mention="S1")["text"]
     assert "<!subteam^S1>" not in render(notice(kind=NoticeKind.ALERT_RESOLVED), mention="S1")["text"]
     assert "<!subteam^S1>" not in render(notice(severity=Severity.TICKET), mention="S1")["text"]
+    # An edit says that things got better, and its copy in the thread would wake everybody for that.
+    assert "<!subteam^S1>" not in render(notice(edits_root=True), mention="S1")["text"]
 
 
 def test_simulated_stands_in_front() -> None:

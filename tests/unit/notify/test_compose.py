@@ -95,7 +95,7 @@ class TestAlerts:
         assert (said.title, said.severity, said.thread, said.dedupe_key) == (
             "a fell", Severity.PAGE, "alert:t", "alert:k"
         )  # fmt: skip
-        assert said.text == "Look at the draft.\nProbe: no token generated.\nRunbook: cliff"
+        assert said.text == "Look at the draft.\nProbe: no token generated.\nWhat to do: `acceptd runbook cliff`"
         assert said.buttons == (Button.ACKNOWLEDGE, Button.SILENCE)
         assert said.fields == (("acceptance_rate", "3.1%"), ("num_drafts", "16,833"))
 
@@ -111,7 +111,10 @@ class TestAlerts:
     def test_a_repeat_says_for_how_long_and_who_is_on_it(self) -> None:
         old = replace(alert(minutes=90), acknowledged_by="ann")
         said = alerts_notice(NoticeKind.ALERT_REPEAT, key="k", thread="t", new=[], still=[old], now=NOON)
-        assert said.text.startswith("Still firing for 1 h 30 min, acknowledged by ann: a fell")
+        assert said.text.splitlines() == [
+            "For 1 h 30 min, acknowledged by ann.", "Look at the draft.", "What to do: `acceptd runbook cliff`"
+        ]  # fmt: skip
+        assert said.fields
         # Somebody is on it already.
         assert said.buttons == (Button.SILENCE,)
 
@@ -120,7 +123,7 @@ class TestAlerts:
         said = alerts_notice(
             NoticeKind.ALERT_RESOLVED, key="k", thread="t", new=[], ended=[over], edits=True, now=NOON, simulated=True
         )
-        assert said.text.startswith("Over after 20 min: a fell") and "Runbook" not in said.text
+        assert said.text.startswith("Over after 20 min: a fell") and "What to do" not in said.text
         assert said.edits_root and said.simulated and said.buttons == ()
 
 
@@ -186,7 +189,9 @@ class TestMany:
         said = alerts_notice(NoticeKind.ALERT_FIRING, key="k", thread="t", new=new, now=NOON)
         assert said.title == "30 alerts at once: Cliff 20, Down 10"
         assert len(said.text.splitlines()) == 12
-        assert said.text.splitlines()[-2:] == ["and 20 more new (`acceptd alerts`)", "Runbook: cliff"]
+        assert said.text.splitlines()[-2:] == [
+            "and 20 more new (`acceptd alerts`)", "What to do: `acceptd runbook cliff`"
+        ]  # fmt: skip
         assert "Look at the draft" not in said.text
 
     def test_places_of_many_are_cut_too(self) -> None:

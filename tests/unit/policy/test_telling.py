@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -95,6 +96,26 @@ class TestMuted:
         alerts = [alert(notified=0), alert(server="b", state=AlertState.RESOLVED, resolved=9, notified=0)]
         (told,) = decide(alerts, 9, POLICY, [quiet()])
         assert (told.reason, len(told.ended)) == (TellReason.CHANGED, 1)
+
+
+class TestHeld:
+    """`keep_firing_for` holds an alert whose condition is no longer true."""
+
+    def test_one_that_is_only_held_is_no_news_when_its_silence_ends(self) -> None:
+        held = replace(alert(), clear_since=minute(60))
+        assert reason([held], 61, POLICY, quiet(60)) is TellReason.NONE
+        assert reason([replace(held, clear_since=None)], 62, POLICY, quiet(60)) is TellReason.FIRST
+
+    def test_it_is_repeated_when_it_is_true_again(self) -> None:
+        held = replace(alert(notified=0), clear_since=minute(28))
+        assert reason([held], 30) is TellReason.NONE
+        assert reason([replace(held, clear_since=None)], 31) is TellReason.REPEAT
+        # Another of its group is true.
+        assert reason([held, alert(server="b", notified=0)], 30) is TellReason.REPEAT
+
+    def test_its_end_is_told(self) -> None:
+        done = alert(state=AlertState.RESOLVED, resolved=9, notified=0)
+        assert reason([done], 9) is TellReason.RESOLVED
 
 
 class TestIdentity:
