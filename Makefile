@@ -47,17 +47,18 @@ services:
 # End to end on a real vLLM; builds it into a cache outside the checkout (about 3.4 GB, once).
 test-vllm: $(STAMP)
 	$(PYTHON) tests/rigs/vllm/build.py
-	$(BIN)/python -m pytest -q -m vllm tests/engines
+	$(BIN)/python -m pytest -q -m vllm tests/engines tests/rigs
 
 test-llamacpp: $(STAMP)
 	$(PYTHON) tests/rigs/llamacpp/build.py
-	$(BIN)/python -m pytest -q -m llamacpp tests/engines
+	$(BIN)/python -m pytest -q -m llamacpp tests/engines tests/rigs
 
 # An hour in simulated time, sixty times as fast, with memory and lag drawn (build/soak); then the killing starts.
 soak: $(STAMP)
 	$(BIN)/python -m tests.soak $(ARGS)
 
 bench: $(STAMP)
+	@tests/services.sh prometheus
 	$(BIN)/python -m tests.bench
 
 clean:

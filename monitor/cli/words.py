@@ -24,10 +24,10 @@ STATES = {
 }
 
 FLAGS = {
-    "duplicate_series": "The page has the same series twice; where they differ they are left out.",
+    "duplicate_series": "Something stands on the page twice, as where a proxy joins pages; what differs is left out.",
     "quantized_counters": "Large counters are printed with six digits only: short spans are rough.",
-    "acceptance_out_of_range": "The engine says more tokens were accepted than drafted: its acceptance is not used.",
-    "v0_counters_unreliable": "The counters of vLLM's V0 engine add up running totals: only its averages hold.",
+    "acceptance_out_of_range": "A gauge, or two counters, say more was accepted than drafted: no such rate counts.",
+    "v0_counters_unreliable": "vLLM's V0 engine counts speculation, and tokens with it, wrong: only its averages hold.",
     "suspicious_perfect_acceptance": "Every draft token was accepted: true of looping text, else of a broken check.",
     "per_position_confounded": "Drafts were often shorter than the setting: late positions look worse than they are.",
     "identities_broken": "Counters of this page contradict each other: none of them is used for tuning.",

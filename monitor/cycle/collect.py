@@ -17,6 +17,7 @@ from monitor.clock import Clock
 from monitor.cycle.history import History
 from monitor.cycle.settings import KnownSetting, SettingFinder
 from monitor.dialects import ServerReader
+from monitor.dialects.llamacpp import START_HEADER
 from monitor.errors import NotAsked, ScrapeError, StoreError
 from monitor.intervals.server import advance
 from monitor.intervals.track import Context, EventKind, Step, Track
@@ -31,8 +32,6 @@ from monitor.store.pages import Page
 log = logging.getLogger(__name__)
 
 NO_COUNTS = Counts()
-#: What llama-server prints of its start; no unix time, whatever it is called.
-START_HEADER = "Process-Start-Time-Unix"
 #: Evidence of a new life that the finder of settings cannot see in the page's start times.
 _UNTOLD = frozenset({StartEvidence.COUNTERS_FELL, StartEvidence.SETTING_CHANGED})
 #: Unknown names shown in one log line.

@@ -80,7 +80,7 @@ def _doubt_counts(doubts: Doubts, dialect: str, engine: EngineReading, cells: En
 
 def _doubt_v0(doubts: Doubts, engine: EngineReading, cells: EngineCells, page: Page) -> None:
     if vllm_v0.undercounts_tokens(cells, engine):
-        note = "generated tokens are counted one a step, too low by the length"
+        note = "generated tokens are counted one a step: too low by the length"
         doubts.add(Flag.V0_COUNTERS_UNRELIABLE, note)
     if engine.v0 is not None and engine.v0.draft_tokens and not vllm_v0.is_first_report(engine.v0):
         doubts.add(Flag.V0_COUNTERS_UNRELIABLE)

@@ -27,6 +27,8 @@ from monitor.model.counts import Counts, SpeculationCounts
 from monitor.model.reading import EngineReading, Verdict
 
 DIALECT = "llamacpp"
+#: The header in which llama-server prints its start: no unix time, whatever it is called; another one, another process.
+START_HEADER = "Process-Start-Time-Unix"
 
 C, G = Kind.COUNTER, Kind.GAUGE
 TABLE: tuple[Known, ...] = (

@@ -141,15 +141,18 @@ def judge(engines: Sequence[EngineReading], cells: Sequence[EngineCells], values
     )
     if calls > 0:
         return Verdict.OK, f"speculation: {calls:,.0f} verify steps of finished requests since start"
-    if any(engine.gauges.acceptance_length is not None or _has_length(one, values)
-           for engine, one in zip(engines, cells, strict=True)):
-        return Verdict.OK, "speculation by its gauges alone: no verify counter to take differences of"
+    if (lengths := sorted(length for one in cells for length in _lengths(one, values))):
+        span = f"{lengths[0]:.2f}" + (f" to {lengths[-1]:.2f}" if lengths[-1] > lengths[0] else "")
+        return Verdict.OK, (
+            f"{span} tokens a draft in its last busy moment, by gauges alone: no verify counter to take differences of"
+        )
     if any(engine.num_speculative_tokens for engine in engines):
         return Verdict.NO_DRAFTS_YET, "speculation is configured and no verify step was counted yet"
     return Verdict.NOT_SPEC_DECODE, "engine metrics without speculation"
 
 
-def _has_length(cells: EngineCells, values: Values) -> bool:
-    length = take_largest(values, cells.numbers.get("accept_length"))
-    return length is not None and length >= 1
+def _lengths(cells: EngineCells, values: Values) -> list[float]:
+    """What the ranks say that is a length: an idle server's gauge is 0."""
+    lines = lines_of(cell) if (cell := cells.numbers.get("accept_length")) is not None else ()
+    return [length for line in lines if (length := values[line]) is not None and length >= 1]
 

@@ -165,9 +165,16 @@ def contradiction(cells: EngineCells, values: Values, engine: EngineReading) -> 
 
 
 def undercounts_tokens(cells: EngineCells, engine: EngineReading) -> bool:
-    """Whether generated tokens are the counter's, one a step, on an engine that drafted."""
-    drafted = engine.v0 is not None and bool(engine.v0.draft_tokens)
-    return drafted and "output_length_sum" not in cells.numbers
+    """Whether generated tokens are the counter's, one a step, on an engine that drafted.
+
+    At the first report the emitted tokens are known: a counter that reaches them is right.
+    """
+    sums, traffic = engine.v0, engine.counts.traffic
+    if sums is None or not sums.draft_tokens or "output_length_sum" in cells.numbers:
+        return False
+    counted = traffic.generation_tokens if traffic is not None else None
+    emitted = sums.emitted if is_first_report(sums) else None
+    return counted is None or emitted is None or counted < emitted
 
 
 def _estimate(
@@ -193,9 +200,18 @@ def judge(engines: Sequence[EngineReading]) -> tuple[Verdict, str]:
     if any(one.efficiency is not None or one.acceptance_rate is not None for one in sums):
         lengths = [length_of(engine.v0, engine.num_speculative_tokens) for engine in engines]
         known = [length for length in lengths if length is not None]
-        told = f"{known[0]:.2f} tokens a draft since start" if known else "num_speculative_tokens not known from here"
-        return Verdict.OK, f"V0 engine, lifetime averages only: {told}"
+        told = f"{known[0]:.2f} tokens a draft" if known else _told_without_tokens(sums[0])
+        return Verdict.OK, f"V0 engine, averages since its start only: {told}"
     return Verdict.NO_DRAFTS_YET, "the averages are NaN: nothing has been drafted yet"
+
+
+def _told_without_tokens(sums: V0Sums) -> str:
+    """What the averages say where k is not known: a share of the k + 1 tokens that a draft could make."""
+    if sums.efficiency is None:
+        return f"{sums.acceptance_rate:.1%} of draft tokens accepted, each counted whatever came before it"
+    return (
+        f"a draft makes {sums.efficiency:.1%} of the k + 1 tokens that it could, and two pages taken under load show k"
+    )
 
 
 def _with_generation(traffic: TrafficCounts, generated: float) -> TrafficCounts:

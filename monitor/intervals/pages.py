@@ -40,11 +40,12 @@ _OF_ALL_PAGES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PageInput:
-    """One answer of a server: its body, content type and HTTP status."""
+    """One answer of a server: its body, content type, HTTP status, and what its headers say of its start."""
 
     body: bytes
     content_type: str | None = None
     status: int = 200
+    start_mark: str | None = None
 
 
 def read_pages(
@@ -126,6 +127,7 @@ def _read(
                 status=page.status,
                 content_type=page.content_type,
                 version=version,
+                start_mark=page.start_mark,
             )
             for page, at, seconds_since_first in zip(pages, times, monotonic, strict=True)
         ]

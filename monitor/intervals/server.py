@@ -22,7 +22,7 @@ MAX_FOLLOWED = 1000
 _SENTENCES = {
     Verdict.INCONSISTENT_ENDPOINT: "pages come from different processes: no differences are drawn",
     Verdict.RESET_DETECTED: "the server started anew: counts since then only",
-    Verdict.COUNTER_GLITCH: "a counter fell without a restart: it gives no difference this time",
+    Verdict.COUNTER_GLITCH: "a counter went back: it gives no difference this time",
 }
 
 
@@ -139,6 +139,14 @@ def _judge(reading: Reading, moment: Moment, steps: Sequence[EngineStep]) -> tup
     state = reading.state
     for verdict in _REFINED:
         if verdict in found:
-            why = "; ".join(event.text for step in steps if step.verdict is verdict for event in step.events)
+            why = "; ".join(dict.fromkeys(_why(step) for step in steps if step.verdict is verdict))
             return verdict, f"{_SENTENCES[verdict]} ({why})" if why else _SENTENCES[verdict], state
     return reading.verdict, reading.reason, state
+
+
+def _why(step: EngineStep) -> str:
+    """What an engine's step rests on: the evidence of its new life and what it was started with, else what happened."""
+    if step.verdict is Verdict.RESET_DETECTED and step.lives:
+        life = step.lives[-1]
+        return f"evidence: {life.evidence.value}; now: {life.setting.describe()}"
+    return "; ".join(event.text for event in step.events)

@@ -1,9 +1,9 @@
 """When each server is scraped: a heap on the monotonic clock, two pools of threads, one scrape a server at a time.
 
 A clock that is set back or ahead changes nothing here. Starts are spread over the interval, so that a thousand servers
-do not answer in the same moment, in small bunches: waking up for a few at once costs a third less. A server whose last scrape took long waits for its answer among its like, in a pool of
-its own, so that a rack that hangs never holds up the others. Late, missed and overlapping runs are counted through
-`Counters`.
+do not answer in the same moment, but in small bunches: waking up for a few at once costs a third less. A server whose
+last scrape took long waits for its answer among its like, in a pool of its own, so that a rack that hangs never holds
+up the others. Late, missed and overlapping runs are counted through `Counters`.
 """
 
 from __future__ import annotations

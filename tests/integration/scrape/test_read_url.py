@@ -7,54 +7,92 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fakes.pages import V1, v1_page
+from tests.fakes.pages import V1, llamacpp_page, v1_page
 
 ANSWERS = Path(__file__).parents[2] / "golden" / "answers"
 PAGE = v1_page(V1(drafts=1000, at=(800, 600, 400), generation=3000, finished=20))
+
+
+@dataclass
+class Answers:
+    """What a small server answers by path, who may ask, and how many pages it gives before it breaks off."""
+
+    bodies: dict[str, bytes]
+    headers: list[str] = field(default_factory=list)
+    token: str | None = None
+    pages: int = 1_000_000
+
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        answers = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = self.path.partition("?")[0]
+                body = answers.bodies.get(path)
+                if path == "/metrics":
+                    answers.pages -= 1
+                    if answers.pages < 0:
+                        self.close_connection = True
+                        return
+                if answers.token is not None and self.headers["Authorization"] != f"Bearer {answers.token}":
+                    self.send_error(401)
+                    return
+                self.send_response(404 if body is None else 200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body or b"")))
+                if answers.headers and path == "/metrics":
+                    self.send_header("Process-Start-Time-Unix", answers.headers.pop(0))
+                self.end_headers()
+                self.wfile.write(body or b"")
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler
+
+
+@contextmanager
+def serving(answers: Answers) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), answers.handler())
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
     """A vLLM in development mode whose page shows 3 tokens and whose configuration says 5."""
     info = json.loads((ANSWERS / "vllm-0.32.0_draft.json").read_text())
-    answers = {"/metrics": PAGE, "/version": b'{"version": "0.32.0"}', "/server_info": json.dumps(info).encode()}
+    bodies = {"/metrics": PAGE, "/version": b'{"version": "0.32.0"}', "/server_info": json.dumps(info).encode()}
+    with serving(Answers(bodies)) as base:
+        yield base
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = answers.get(self.path.partition("?")[0])
-            self.send_response(404 if body is None else 200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body or b"")))
-            self.end_headers()
-            self.wfile.write(body or b"")
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "monitor", "read", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def read(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "monitor", "read", *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.parametrize("path", ["", "/", "/metrics"])
+@pytest.mark.parametrize("path", ["", "/metrics"])
 def test_people_are_told_what_it_is_how_it_is_set_and_who_disagrees(url: str, path: str) -> None:
     said = read(url + path, "--between", "0")
     assert "vLLM (V1 engine)" in said
@@ -70,3 +108,35 @@ def test_programs_get_the_page_alone(url: str) -> None:
     assert said["state"] == "idle"
     assert said["models"][0]["num_speculative_tokens"] == 3
     assert said["models"][0]["interval"]["num_drafts"] == 0
+
+
+def test_the_version_that_the_server_tells_decides_where_its_page_does_not() -> None:
+    page = v1_page(V1(at=None, generation=500, created=None, engine="0"), process_start=None)
+    page = page.replace(b'engine="0",', b"").replace(b"kv_cache_usage", b"gpu_cache_usage")
+    with serving(Answers({"/metrics": page, "/version": b'{"version": "0.8.1"}'})) as url:
+        assert json.loads(read(url, "--between", "0", "--json"))["dialect"] == "vllm_v0"
+    with serving(Answers({"/metrics": page, "/version": b'{"version": "0.12.0"}'})) as url:
+        assert json.loads(read(url, "--between", "0", "--json"))["dialect"] == "vllm_v1"
+
+
+def test_another_process_of_llama_server_is_a_restart_although_no_counter_fell() -> None:
+    page = llamacpp_page(predicted=400, drafts=100, draft_tokens=300, accepted=199, at=(90, 60, 49))
+    with serving(Answers({"/metrics": page}, headers=["1000", "2000"])) as url:
+        assert json.loads(read(url, "--between", "0.1", "--json"))["verdict"] == "reset_detected"
+
+
+def test_a_token_from_a_file_is_sent_and_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    with serving(Answers({"/metrics": PAGE}, token="s3cret")) as url:
+        assert "HTTP 401" in read(url, "--between", "0")
+        said = read(url, "--between", "0", "--token-file", str(tmp_path / "token"))
+    assert "acceptance length      2.80" in said
+    assert "s3cret" not in said
+
+
+def test_a_server_that_goes_away_between_the_pages_is_said_to() -> None:
+    with serving(Answers({"/metrics": PAGE}, pages=1)) as url:
+        done = run(url, "--between", "0.1")
+    assert done.returncode == 0
+    assert "no second page" in done.stderr
+    assert "since its start" in done.stdout

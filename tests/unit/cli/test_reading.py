@@ -10,6 +10,7 @@ import pytest
 
 from monitor.cli import words
 from monitor.model.reading import Flag, State, Verdict
+from tests.fakes.pages import llamacpp_page
 from tests.fakes.sample_check import complaints
 from tests.unit.cli.conftest import Run
 
@@ -64,6 +65,37 @@ class TestSamples:
         said = acceptd("read", *options(sample, path.parent))
         assert (said.code, said.err) == (0, "")
         assert sample["expected"]["verdict"] in said.out
+
+
+@pytest.mark.parametrize(
+    ("names", "said", "unsaid"),
+    [
+        (["v1_acceptance_zero_broken_head"], "none of 125,000 draft tokens was accepted", "Nothing looks odd"),
+        (["v1_dp8_engine_labels"], "acceptance by engine     0: 12.5%, 1: 21.7%", "Doubt"),
+        (["v1_ngram_variable_drafts"], "Doubt: Drafts were often shorter", "Nothing looks odd"),
+        (["v1_spec_off"], "off, as far as the page shows", "acceptance rate"),
+        (["llamacpp_before_first_request"], "does not tell whether it is set up to", "model None"),
+        (["v1_pair_counter_reset.t0", "v1_pair_counter_reset.t1"], "evidence: process start time", "ended:"),
+        (["v1_pair_15s_k5.t1"], "3.35 of at most 6", "Doubt"),
+        (["v0_first_report_k3"], "2.39 of at most 4", "per position"),
+        (["v0_pair_stuck_gauges.t1"], "51.0% of the k + 1 tokens", "per position"),
+        (["sglang_dp_tp_rank_series"], "2.50 to 3.10 tokens a draft", "per position"),
+        (["http_200_python_only"], "no metrics of an inference engine", "model"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_people_are_told_what_is_odd_and_no_more_than_the_page_says(
+    acceptd: Run, names: list[str], said: str, unsaid: str
+) -> None:
+    told = acceptd("read", *(SAMPLES / f"{name}.prom" for name in names)).out
+    assert said in told
+    assert unsaid not in told.partition("\n")[2]
+
+
+def test_builds_that_print_no_speculation_are_not_called_off(acceptd: Run, tmp_path: Path) -> None:
+    (tmp_path / "page").write_bytes(llamacpp_page(predicted=5000, drafts=None))
+    told = acceptd("read", tmp_path / "page").out
+    assert "that need not mean that there is none" in told
 
 
 class TestWrongInput:

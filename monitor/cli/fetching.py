@@ -1,0 +1,109 @@
+"""What `acceptd read URL` has of a server: two pages, what it tells of itself, what its process on this host says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from urllib.parse import urlsplit
+
+from monitor.cli.output import errors
+from monitor.clock import SystemClock
+from monitor.dialects.llamacpp import START_HEADER
+from monitor.errors import MonitorError, ScrapeError
+from monitor.intervals.pages import PageInput
+from monitor.launch.redact import redact_text
+from monitor.model.life import Said
+from monitor.model.server import Engine
+from monitor.scrape.client import ACCEPT_PAGE, Credentials, ServerClient
+from monitor.scrape.probe import ServerProbe
+from monitor.scrape.watchdog import Watchdog
+from monitor.targets.local import server_behind
+from monitor.targets.told import Told, ask_server
+
+_FETCH_SECONDS = 10.0
+_LARGEST_PAGE = 64 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Pages of one server with the seconds between them and their unix times; `lost` is why a second one is missing."""
+
+    pages: list[PageInput] = field(default_factory=list)
+    elapsed: list[float] = field(default_factory=list)
+    scraped_at: list[float] = field(default_factory=list)
+    lost: str | None = None
+
+
+class Asking:
+    """One server, asked with these credentials until the block ends."""
+
+    def __init__(self, client: ServerClient, url: str, clock: SystemClock) -> None:
+        self._client, self._url, self._clock = client, url, clock
+
+    def fetch(self, between: float) -> Fetched:
+        """One page, or two `between` seconds apart. Raises MonitorError where not even the first can be had."""
+        pages: list[PageInput] = []
+        moments: list[float] = []
+        stamps: list[float] = []
+        lost = None
+        try:
+            for index in range(2 if between > 0 else 1):
+                if index:
+                    errors.print(f"waiting {between:g} s for a second page …", style="dim")
+                    self._clock.sleep(between)
+                answer = self._client.get(page_of(self._url), deadline_seconds=_FETCH_SECONDS, accept=ACCEPT_PAGE)
+                mark = answer.headers.get(START_HEADER)
+                pages.append(PageInput(answer.body, answer.content_type, answer.status, mark))
+                moments.append(self._clock.monotonic())
+                stamps.append(self._clock.now().timestamp())
+                if answer.status != 200:
+                    break
+        except ScrapeError as error:
+            if not pages:
+                raise MonitorError(str(error)) from error
+            lost = str(error)
+        return Fetched(pages, [later - earlier for earlier, later in pairwise(moments)], stamps, lost)
+
+    def told(self, engine: Engine) -> Told:
+        """What the server tells of itself."""
+        return ask_server(engine, ServerProbe(self._client, base_of(self._url)).document)
+
+    def local(self) -> Said | None:
+        """What its process says, where it runs on this host and may be looked at."""
+        try:
+            found = server_behind(base_of(self._url))
+        except OSError:
+            return None
+        return found.said if found is not None else None
+
+
+@contextmanager
+def asking(url: str, token: str | None) -> Iterator[Asking]:
+    """Ask the server at `url`, with a bearer token if it wants one."""
+    clock = SystemClock()
+    dog = Watchdog(clock)
+    dog.start()
+    client = ServerClient(dog, Credentials(bearer_token=token), size_limit=_LARGEST_PAGE)
+    try:
+        yield Asking(client, url, clock)
+    finally:
+        client.close()
+        dog.stop()
+
+
+def page_of(url: str) -> str:
+    """The metrics URL; a base URL is completed with /metrics."""
+    return url if "/metrics" in url else url.rstrip("/") + "/metrics"
+
+
+def base_of(url: str) -> str:
+    """Where the server's other answers are."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}{parts.path.partition('/metrics')[0].rstrip('/')}"
+
+
+def shown(url: str) -> str:
+    """The URL without a password in it."""
+    return redact_text(url)
