@@ -6,6 +6,7 @@ Revisions are numbered without gaps from 0001, add first, and take away only wha
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from alembic import context
@@ -24,12 +25,18 @@ def render_item(kind: str, item: Any, autogen_context: AutogenContext) -> str | 
     return False
 
 
+def include_name(name: str | None, kind: str, parents: Any) -> bool:
+    """Whether a table of the database is looked at: its days are parts of tables that are."""
+    return kind != "table" or re.fullmatch(r"(intervals|interval_details)_(\d{8}|default)", name or "") is None
+
+
 connection = context.config.attributes["connection"]
 context.configure(
     connection=connection,
     target_metadata=Base.metadata,
     compare_type=True,
     render_item=render_item,
+    include_name=include_name,
     # SQLite cannot alter most of a table: Alembic then copies it into a new one.
     render_as_batch=connection.dialect.name == "sqlite",
 )

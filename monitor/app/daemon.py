@@ -496,7 +496,11 @@ class Daemon:
         keep = self._config.store.retention
         gone = self._store.prune(
             self._clock.now(),
-            Retention(raw_hours=keep.intervals / 3600.0, history_days=keep.decisions / 86_400.0),
+            Retention(
+                raw_hours=keep.intervals / 3600.0, five_minutes_days=keep.five_minutes / 86_400.0,
+                hours_days=keep.hours / 86_400.0, days_days=keep.days / 86_400.0,
+                history_days=keep.decisions / 86_400.0,
+            ),
         )
         log.info("pruned rows=%s", gone)
 

@@ -317,6 +317,9 @@ class Retention(Section):
     """How long history is kept."""
 
     intervals: PositiveDuration = Field(35 * 86400.0, description="Intervals as scraped.")
+    five_minutes: PositiveDuration = Field(100 * 86400.0, description="Rollups over five minutes, and checks.")
+    hours: PositiveDuration = Field(400 * 86400.0, description="Rollups over an hour.")
+    days: PositiveDuration = Field(36_500 * 86400.0, description="Rollups over a day.")
     decisions: PositiveDuration = Field(400 * 86400.0, description="Decisions, rollouts, alerts and notices.")
 
 

@@ -19,7 +19,7 @@ from monitor.store.buckets import STEPS, complete_until
 
 #: Ages from which events are read by five minutes and by the hour: where the ledger keeps no finer buckets either.
 _COARSE_FROM, _COARSEST_FROM = timedelta(hours=6), timedelta(days=3)
-_FIVE_MINUTES, _HOUR = STEPS
+_FIVE_MINUTES, _HOUR = STEPS[:2]
 
 #: A stretch of time: after the first moment, up to the second.
 Span = tuple[datetime, datetime]

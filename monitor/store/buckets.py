@@ -11,8 +11,8 @@ from monitor.model.interval import Interval
 from monitor.model.life import LifeId
 
 #: Lengths of buckets that are kept (seconds), each a multiple of the one before: five minutes is the default window of
-#: signals, an hour is what a year can be drawn from.
-STEPS = (300, 3600)
+#: signals, an hour is what a year can be drawn from, a day (UTC) is kept for ever.
+STEPS = (300, 3600, 86_400)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

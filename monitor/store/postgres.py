@@ -24,6 +24,8 @@ TCP_TIMEOUT_MS = 15_000
 #: No statement of ours takes seconds; without a limit a forgotten lock would hold the daemon for ever.
 _LIMITS = text("SELECT set_config('lock_timeout', '10s', true), set_config('statement_timeout', '60s', true)")
 _MIGRATION_LIMITS = text("SELECT set_config('lock_timeout', '60s', true), set_config('statement_timeout', '0', true)")
+#: A partitioned table has no size of its own; a plain one is its only part.
+_SIZE = text("SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(to_regclass(:name))")
 #: Key of the advisory lock under which schemas are changed: any number that no other program takes ("acceptd").
 _MIGRATION_LOCK = 0x61636365707464
 
@@ -91,8 +93,7 @@ class PostgresDatabase:
             total = connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
             found = []
             for name in Base.metadata.tables:
-                size = text("SELECT pg_total_relation_size(to_regclass(:name))")
-                taken = connection.execute(size, {"name": name}).scalar_one()
+                taken = connection.execute(_SIZE, {"name": name}).scalar_one()
                 rows = connection.execute(text(f'SELECT count(*) FROM "{name}"')).scalar_one()
                 found.append(TableSize(name=name, rows=rows, bytes=taken))
         return Sizes(total_bytes=total, tables=tuple(sorted(found, key=lambda it: (-(it.bytes or 0), it.name))))

@@ -17,6 +17,7 @@ from monitor.model.server import ServerName
 from monitor.store.api import Retention
 from monitor.store.buckets import STEPS
 from monitor.store.database import Database
+from monitor.store.partitions import drop_partitions, is_partitioned, make_partitions, partitions
 from monitor.store.tables.acting import BaselineRow, DecisionRow, RejectionRow, RestartRow
 from monitor.store.tables.asking import CommandRow, PauseRow, SilenceRow
 from monitor.store.tables.base import Base
@@ -47,6 +48,12 @@ def prune(database: Database, now: datetime, keep: Retention) -> dict[str, int]:
     """
     cut = now - timedelta(hours=keep.raw_hours)
     deleted: dict[str, int] = {}
+    with database.writing(durable=True) as connection:
+        if is_partitioned(connection, IntervalRow.__tablename__):
+            make_partitions(connection, now)
+            deleted |= drop_partitions(connection, cut)
+            # The days that stay go whole, some hours later; row by row goes what is older than all of them.
+            cut = min([cut, *(day.begin for day in partitions(connection, IntervalRow.__tablename__))])
     for server, life, rolled_until in _lives_with_old_intervals(database, cut):
         until = min(cut, rolled_until + timedelta(microseconds=1))
         with database.writing(durable=False) as connection:
@@ -77,7 +84,7 @@ def _old(now: datetime, raw: datetime, keep: Retention) -> Iterator[Old]:
     notices = now - timedelta(days=keep.notices_days)
     ended = select(LifeRow.id).where(LifeRow.ended < now - timedelta(days=_ENDED_HEADS_DAYS))
     yield HeadRow, HeadRow.life.in_(ended)
-    for step, days in zip(STEPS, (keep.five_minutes_days, keep.hours_days), strict=True):
+    for step, days in zip(STEPS, (keep.five_minutes_days, keep.hours_days, keep.days_days), strict=True):
         yield RollupRow, and_(RollupRow.step == step, RollupRow.bucket < now - timedelta(days=days))
     measured = exists().where(IntervalRow.server == LifeRow.server, IntervalRow.life == LifeRow.id)
     added_up = exists().where(RollupRow.server == LifeRow.server, RollupRow.life == LifeRow.id)

@@ -20,7 +20,7 @@ from monitor.store.tables.history import LifeRow
 #: is gone. Intervals that come in even later, from another store, set the rollups back.
 SETTLED = timedelta(days=1)
 #: Rolled up in one transaction, by step (seconds): some 1,400 rows an engine, a tenth of a second.
-_SPAN = {300: timedelta(hours=6), 3600: timedelta(days=5)}
+_SPAN = {300: timedelta(hours=6), 3600: timedelta(days=5), 86_400: timedelta(days=120)}
 
 
 def roll_up(database: Database, cache: EdgesCache, now: datetime) -> int:
@@ -53,7 +53,7 @@ def _roll(
     rollups = SqlRollups(connection, edges)
     begin = rollups.lock(step, server)
     if begin is None:
-        first = SqlIntervals(connection, edges).first_end(server)
+        first = _first(connection, edges, server, step)
         begin = end if first is None else bucket_end(first, step) - timedelta(seconds=step)
     if begin >= end:
         return begin, 0
@@ -62,6 +62,15 @@ def _roll(
     rollups.put(step, buckets)
     rollups.set_progress(step, server, until)
     return until, len(buckets)
+
+
+def _first(connection: Connection, edges: UnitEdges, server: ServerName, step: int) -> datetime | None:
+    """Where a step that a server has no rollups of begins: rollups of the finer step may outlive the intervals."""
+    first = SqlIntervals(connection, edges).first_end(server)
+    if step == STEPS[0]:
+        return first
+    finer = SqlRollups(connection, edges).first(STEPS[STEPS.index(step) - 1], server)
+    return min((end for end in (first, finer) if end is not None), default=None)
 
 
 def _parts(

@@ -784,9 +784,10 @@ def _kept(tables: Tables, now: datetime, keep: Retention) -> Iterator[tuple[Tabl
     yield tables.intervals, lambda it: it.end >= raw
     ended = {it.id for it in tables.lives.rows.values() if it.ended is not None and it.ended < ago(days=1)}
     yield tables.heads, lambda it: it.life not in ended
-    yield tables.pruned, lambda it: it.end >= ago(days=keep.hours_days)
+    coarsest = ago(days=max(keep.hours_days, keep.days_days))
+    yield tables.pruned, lambda it: it.end >= coarsest
     measured = {it.life for it in tables.intervals.rows.values() if it.end >= raw}
-    measured |= {it.life for it in tables.pruned.rows.values() if it.end >= ago(days=keep.hours_days)}
+    measured |= {it.life for it in tables.pruned.rows.values() if it.end >= coarsest}
     yield tables.lives, lambda it: it.id in measured or not_before(it.ended, history)
     yield tables.servers, lambda it: not_before(it.retired_at, history)
     yield tables.readings, lambda it: it.reading.scraped_at >= raw

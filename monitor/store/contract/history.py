@@ -78,7 +78,7 @@ class Intervals(Protocol):
         *,
         details: bool = True,
     ) -> list[Interval]:
-        """As `between`, but added up by life over buckets of 300 or 3600 s: for reports and charts of long spans.
+        """As `between`, but added up by life over buckets of 300, 3600 or 86,400 s: for reports and charts.
 
         Buckets end at whole multiples in UTC; an interval lies in the bucket of its end. Intervals with flags and
         partial ones are not mixed with the others, so a bucket may give several. What is newer than the rollups is

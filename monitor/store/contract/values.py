@@ -64,6 +64,8 @@ class Retention:
     five_minutes_days: float = 100.0
     #: Rollups over an hour (days): a year and some weeks, to compare with the year before.
     hours_days: float = 400.0
+    #: Rollups over a day (days): for ever, as long as anybody will ask; 365 rows a year and life.
+    days_days: float = 36_500.0
     #: Decisions that became something, alerts that are over, audit lines, restarts, ended lives (days).
     history_days: float = 400.0
     #: Decisions of the kind KEEP, made every cycle: only the newest days of them explain anything.

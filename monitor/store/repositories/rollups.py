@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Compiled, Connection, Dialect, Select, Table, and_, select, tuple_, update
+from sqlalchemy import Compiled, Connection, Dialect, Select, Table, and_, func, select, tuple_, update
 
 from monitor.model.interval import Interval
 from monitor.model.server import ServerName
@@ -53,6 +53,11 @@ class SqlRollups:
             RollupRow.end <= until,
         )
         return [to_interval(row, self._edges) for row in self._connection.execute(statement)]
+
+    def first(self, step: int, server: ServerName) -> datetime | None:
+        """End of the oldest interval in the rollups of a server."""
+        statement = select(func.min(RollupRow.end)).where(RollupRow.step == step, RollupRow.server == server)
+        return self._connection.execute(statement).scalar()
 
     def progress(self, step: int) -> dict[ServerName, datetime]:
         """Up to which end each server is rolled up."""

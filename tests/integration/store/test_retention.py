@@ -92,7 +92,7 @@ def test_open_lives_stay_and_ended_ones_go_with_their_heads(store: Store) -> Non
 
 
 def test_an_ended_life_stays_while_its_intervals_or_rollups_do(store: Store) -> None:
-    keep = replace(KEEP, history_days=1, raw_hours=240, five_minutes_days=1, hours_days=20)
+    keep = replace(KEEP, history_days=1, raw_hours=240, five_minutes_days=1, hours_days=20, days_days=20)
     with store.write() as unit:
         unit.lives.add(life(ended=at(15)))
         unit.intervals.add([interval(life(), 15)])

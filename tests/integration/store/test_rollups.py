@@ -66,7 +66,7 @@ def drafts(found: list[Interval]) -> float:
     return sum(each.speculation.num_drafts or 0.0 for each in found if each.speculation is not None)
 
 
-@pytest.mark.parametrize("step", [300, 3600])
+@pytest.mark.parametrize("step", [300, 3600, 86_400])
 def test_buckets_are_the_same_before_and_after_rolling_up_and_pruning(store: Store, step: int) -> None:
     one, other = life("one"), life("other", server=B, first_seen=after(-99))
     fill(store, one, 0, 3 * 3600 + 450)

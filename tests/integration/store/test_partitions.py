@@ -1,0 +1,122 @@
+"""Days of intervals on PostgreSQL: made ahead, filled without anyone noticing, dropped once they are rolled up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from monitor.model.life import Life
+from monitor.store import Retention
+from monitor.store.opening import open_store
+from monitor.store.partitions import make_partitions, partitions
+from monitor.store.retention import prune
+from monitor.store.sql import SqlStore
+from tests.integration.postgres import PostgresServer
+from tests.integration.store.values import T0, B, interval, life
+
+pytestmark = pytest.mark.postgres
+
+DAY = timedelta(days=1)
+TODAY = datetime(2026, 3, 10, 6, tzinfo=UTC)
+KEEP = Retention(raw_hours=48)
+
+
+@pytest.fixture
+def store(postgres_server: PostgresServer, upgraded: str) -> Iterator[SqlStore]:
+    made = open_store(postgres_server.url(postgres_server.new_database(template=upgraded)))
+    yield made
+    made.close()
+
+
+def days(store: SqlStore, table: str = "intervals") -> list[str]:
+    with store._database.reading() as connection:
+        return [f"{one.begin:%d}" for one in partitions(connection, table)]
+
+
+def ends_in(store: SqlStore, part: str) -> int:
+    with store._database.reading() as connection:
+        return int(connection.execute(text(f"SELECT count(*) FROM {part}")).scalar_one())
+
+
+def add(store: SqlStore, of: Life, *moments: datetime) -> None:
+    with store.write() as unit:
+        if unit.lives.get(of.id) is None:
+            unit.lives.add(of)
+        unit.intervals.add([interval(of, (moment - T0).total_seconds()) for moment in moments])
+
+
+def test_days_are_made_ahead_and_once(store: SqlStore) -> None:
+    with store._database.writing(durable=True) as connection:
+        assert len(make_partitions(connection, TODAY)) == 12
+        assert make_partitions(connection, TODAY) == []
+    assert days(store) == days(store, "interval_details") == ["09", "10", "11", "12", "13", "14"]
+    store.prune(TODAY + DAY, KEEP)
+    assert days(store)[-1] == "15"
+
+
+def test_rows_go_to_their_day_and_those_of_no_day_to_the_default(store: SqlStore) -> None:
+    with store._database.writing(durable=True) as connection:
+        make_partitions(connection, TODAY)
+    born = life(first_seen=TODAY - 9 * DAY)
+    add(store, born, TODAY - 8 * DAY, TODAY, TODAY + DAY)
+    assert [ends_in(store, f"intervals_{part}") for part in ("20260310", "20260311", "default")] == [1, 1, 1]
+    assert ends_in(store, "interval_details_20260310") == 1
+    sizes = {table.name: table for table in store.sizes().tables}
+    assert sizes["intervals"].rows == 3 and (sizes["intervals"].bytes or 0) > 0
+    assert "intervals_default" not in sizes
+
+
+def test_a_day_made_late_takes_its_rows_from_the_default(store: SqlStore) -> None:
+    add(store, life(first_seen=TODAY - DAY), TODAY, TODAY + timedelta(hours=1))
+    assert ends_in(store, "intervals_default") == 2
+    with store._database.writing(durable=True) as connection:
+        make_partitions(connection, TODAY)
+    assert (ends_in(store, "intervals_default"), ends_in(store, "intervals_20260310")) == (0, 2)
+    with store.read() as unit:
+        assert len(unit.intervals.between(None, TODAY - DAY, TODAY + DAY)) == 2
+
+
+def test_days_that_are_over_and_rolled_up_are_dropped_whole(store: SqlStore) -> None:
+    with store._database.writing(durable=True) as connection:
+        make_partitions(connection, TODAY)
+    born = life(first_seen=TODAY - DAY)
+    add(store, born, *(TODAY + timedelta(hours=hour) for hour in range(-20, 90, 5)))
+    before = store.roll_up(TODAY + 5 * DAY)
+    assert before > 0
+    deleted = store.prune(TODAY + 4 * DAY, KEEP)  # 48 h: up to 12 March, 6:00
+    assert days(store)[0] == "12"
+    assert deleted["intervals"] == deleted["interval_details"] > 0
+    with store.read() as unit:
+        left = unit.intervals.between(None, TODAY - 9 * DAY, TODAY + 9 * DAY)
+        assert left[0].end.day == 12
+        coarse = unit.intervals.between_coarse(None, TODAY - 9 * DAY, TODAY + 9 * DAY, 3600)
+    assert coarse[0].end.day == 9  # what was dropped is in the rollups
+
+
+def test_a_day_that_is_not_rolled_up_stays_however_old(store: SqlStore) -> None:
+    with store._database.writing(durable=True) as connection:
+        make_partitions(connection, TODAY)
+    add(store, life(first_seen=TODAY - DAY), TODAY)
+    add(store, life("b/m/0/1", server=B, first_seen=TODAY - DAY), TODAY)
+    store.roll_up(TODAY + 5 * DAY)
+    with store._database.writing(durable=True) as connection:
+        connection.execute(text("DELETE FROM rollup_progress WHERE server = 'b'"))
+    prune(store._database, TODAY + 30 * DAY, KEEP)
+    assert days(store)[0] == "10"
+    store.prune(TODAY + 30 * DAY, KEEP)
+    assert "10" not in days(store)[:1]
+
+
+def test_a_table_that_is_not_in_days_is_pruned_row_by_row(store: SqlStore) -> None:
+    """As a hypertable of Timescale is, or a database that its administrator arranged otherwise."""
+    with store._database.migrating() as connection:
+        for table in ("intervals", "interval_details"):
+            connection.execute(text(f"CREATE TABLE whole_{table} (LIKE {table} INCLUDING ALL)"))
+            connection.execute(text(f"DROP TABLE {table}"))
+            connection.execute(text(f"ALTER TABLE whole_{table} RENAME TO {table}"))
+    add(store, life(first_seen=TODAY - 9 * DAY), TODAY - 8 * DAY, TODAY)
+    deleted = store.prune(TODAY + timedelta(hours=1), KEEP)
+    assert (deleted["intervals"], deleted["interval_details"]) == (1, 1)
