@@ -11,6 +11,8 @@ from pathlib import PurePosixPath
 
 _RUNTIMES = frozenset({"docker", "podman", "nerdctl"})
 _RUN = frozenset({"run", "create"})
+#: What may stand before the runtime.
+_BEFORE = frozenset({"sudo", "env", "nice", "exec"})
 #: Options that take no value (docker 27, podman 5: `docker run --help`, podman-run(1)); all others take one.
 _SWITCHES = frozenset(
     "--detach --disable-content-trust --env-host --help --http-proxy --init --interactive --no-healthcheck --no-hosts"
@@ -29,9 +31,9 @@ def is_container_start(argv: Sequence[str]) -> bool:
 
 def image_at(argv: Sequence[str]) -> int | None:
     """The place of the image in a command that starts a container; None for any other command."""
-    first = next((at for at, item in enumerate(argv) if PurePosixPath(item).name in _RUNTIMES), None)
-    # Behind `sudo`, `env` and the like; never as the value of something else.
-    if first is None or any(item.startswith("-") for item in argv[:first]):
+    names = [PurePosixPath(item).name for item in argv]
+    first = next((at for at, item in enumerate(argv) if names[at] not in _BEFORE and "=" not in item), None)
+    if first is None or names[first] not in _RUNTIMES:
         return None
     at = _after_options(argv, first + 1, _RUNTIME_SWITCHES)
     if at is not None and argv[at] == "container":

@@ -133,7 +133,7 @@ def _drop_in(unit: str, engine: Engine, line: UnitCommandLine, texts: Sequence[s
     launch = f"EnvironmentFile=-{LAUNCH}/%n{LAUNCH_FILE_ENDING}\n{_GUARD.format(folder=LAUNCH)}\n"
     if passes:
         return head + launch
-    base, own = _without_speculation(unit, engine, line)
+    base, own = _without_speculation(engine, line)
     called = base[0]
     prefix = "".join(_PREFIXES[name] for name in line.prefixes)
     if called not in (line.program, Path(line.program).name):
@@ -150,16 +150,10 @@ def _drop_in(unit: str, engine: Engine, line: UnitCommandLine, texts: Sequence[s
     )
 
 
-def _without_speculation(
-    unit: str, engine: Engine, line: UnitCommandLine
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _without_speculation(engine: Engine, line: UnitCommandLine) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The unit's items without speculation flags, and those flags; variables in items stay what they are."""
     base = parse_command(engine, line.items).base_argv
-    own = _rest(line.items, base)
-    hidden = [item for item in own if variables_in(item) or "$$" in item]
-    if hidden:
-        raise ActionError(f"{unit}: {hidden[0]} stands within its speculation flags: write them out", reason="adopt")
-    return base, own
+    return base, _rest(line.items, base)
 
 
 def _refuse_hidden(unit: str, engine: Engine, line: UnitCommandLine, argv: Sequence[str]) -> None:
@@ -167,12 +161,12 @@ def _refuse_hidden(unit: str, engine: Engine, line: UnitCommandLine, argv: Seque
     inside = _rest(argv, parse_command(engine, argv).base_argv)
     if VARIABLE in {name for item in line.items for name in variables_in(item)} or not inside:
         return
-    if inside != _rest(line.items, parse_command(engine, line.items).base_argv):
-        names = sorted({name for item in line.items for name in variables_in(item)})
+    if inside != _without_speculation(engine, line)[1]:
+        names = ", ".join(f"${name}" for name in sorted({name for item in line.items for name in variables_in(item)}))
         raise ActionError(
-            f"{unit} has its speculation flags in a variable (one of {', '.join(f'${name}' for name in names)}): take"
-            f" them out of it, put {env_line(VARIABLE, quote_words(inside)).strip()} beside it, add ${VARIABLE} at the"
-            " end of ExecStart=, and adopt it again",
+            f"{unit} has its speculation flags in a variable ({names or 'or with a $ in them'}): take them out, set"
+            f" {env_line(VARIABLE, quote_words(inside)).strip()} beside the others, add ${VARIABLE} at the end of"
+            " ExecStart=, and adopt it again",
             reason="adopt",
         )
 

@@ -130,8 +130,10 @@ class Plan:
         return there is not None and (step.is_theirs or there == step.text)
 
     def _text(self, path: Path) -> str | None:
+        """What lies at a path, a link as what it is; None where nothing does."""
         try:
-            return self._at(path).read_text()
+            at = self._at(path)
+            return f"link to {os.readlink(at)}\n" if at.is_symlink() else at.read_text()
         except FileNotFoundError:
             return None
         except OSError as error:

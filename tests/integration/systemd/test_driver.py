@@ -16,9 +16,11 @@ from monitor.drivers.systemctl import Systemctl
 from monitor.drivers.systemd import SystemdDriver
 from monitor.drivers.unit_command import UnitOptions, UnitReader
 from monitor.drivers.unit_launcher import UnitLauncher
+from monitor.errors import ActionError, LaunchError
 from monitor.launch.unit_text import env_line, quote_words
+from monitor.model.life import Setting
 from monitor.model.server import Engine, ServerName
-from tests.fakes.driver_contract import DriverContract
+from tests.fakes.driver_contract import FOUR, OFF, TWO, DriverContract
 from tests.rigs.processes import free_port
 from tests.rigs.systemd.machine import CODE, PYTHON_ARGV, Machine
 
@@ -119,3 +121,139 @@ def bench(machine: Machine) -> Iterator[UnitBench]:
 
 class TestContract(DriverContract):
     """The systemd driver keeps the contract of all drivers."""
+
+
+def own(bench: UnitBench) -> dict[str, object]:
+    argv = bench.arguments()
+    return dict(json.loads(argv[argv.index("--speculative-config") + 1]))
+
+
+def restart(bench: UnitBench, setting: Setting, token: str) -> DriverStatus:
+    bench.driver.stop()
+    bench.wait(lambda s: s.is_gone)
+    bench.driver.start(setting, token)
+    return bench.wait(lambda s: s.state is ServerState.RUNNING)
+
+
+def test_a_setting_changes_the_speculation_flags_and_nothing_else(bench: UnitBench) -> None:
+    env, last = (bench.machine.path(FOLDER / f"{bench.unit}{ending}") for ending in (".env", ".last.env"))
+    # The operator's own setting needs no file.
+    bench.driver.start(TWO, "c-1")
+    argv = bench.arguments()
+    assert own(bench) == {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 4}
+    assert not env.exists()
+    # Another one is one variable, for the daemon's group to read; what is not tuned stays.
+    restart(bench, FOUR, "c-2")
+    assert own(bench) == {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}
+    assert bench.arguments()[:-1] == argv[:-1]
+    assert env.stat().st_mode & 0o777 == 0o640
+    [line] = [line for line in env.read_text().splitlines() if not line.startswith("#")]
+    assert line.startswith("ACCEPTD_SPECULATION=")
+    # Off is an empty value, which systemd makes no argument of.
+    restart(bench, OFF, "c-3")
+    assert bench.arguments() == argv[:-2]
+    assert env.read_text().splitlines()[-1] == 'ACCEPTD_SPECULATION=""'
+    assert "4" in last.read_text().splitlines()[-1]
+    # Going back to what was before keeps that, and not what failed.
+    restart(bench, FOUR, "c-4")
+    assert env.read_text() == last.read_text() and own(bench)["num_speculative_tokens"] == 4
+    restart(bench, TWO, "c-5")
+    assert bench.arguments() == argv and not env.exists()
+
+
+def test_a_run_that_the_operator_began_has_no_token_and_its_setting_is_known(bench: UnitBench) -> None:
+    bench.driver.start(FOUR, "c-1")
+    first = bench.wait(lambda s: s.state is ServerState.RUNNING)
+    bench.machine.run("systemctl", "restart", bench.unit)
+    status = bench.wait(lambda s: s.state is ServerState.RUNNING and s.process != first.process)
+    # The tiny server is no engine by its name, so what systemd passed it is what is known.
+    assert (status.token, status.setting, status.stop_asked) == ("", FOUR, False)
+    assert status.command_hash == bench.driver.launcher.base_hash
+    # An edit of the command voids what acceptd wrote, and the run is known to have the former one.
+    path = bench.machine.path(f"/etc/servers/{bench.unit}.env")
+    path.write_text(path.read_text().replace("hunter2", "hunter22"))
+    bench.driver.launcher.refresh()
+    status = bench.driver.status()
+    assert status.command_hash != bench.driver.launcher.base_hash
+    assert not bench.machine.path(FOLDER / f"{bench.unit}.env").exists()
+    assert bench.machine.path(FOLDER / f"{bench.unit}.void.env").exists()
+    bench.machine.run("systemctl", "restart", bench.unit)
+    status = bench.wait(lambda s: s.process != status.process and s.state is ServerState.RUNNING)
+    assert (status.setting, status.command_hash) == (TWO, bench.driver.launcher.base_hash)
+
+
+def test_an_end_that_was_asked_for_is_told_from_one_that_was_not(bench: UnitBench) -> None:
+    bench.driver.start(TWO, "c-1")
+    pid = bench.wait(lambda s: s.state is ServerState.RUNNING and "serving" in bench.driver.log_tail()).pid
+    # It ends by itself, with code 0, as a vLLM does whose engine died.
+    bench.machine.run("kill", str(pid))
+    status = bench.wait(lambda s: s.state is not ServerState.RUNNING)
+    assert (status.state, status.exit_code, status.stop_asked) == (ServerState.EXITED, 0, False)
+    bench.driver.start(TWO, "c-2")
+    bench.wait(lambda s: s.state is ServerState.RUNNING and "serving" in bench.driver.log_tail())
+    bench.machine.run("systemctl", "stop", bench.unit)
+    assert bench.wait(lambda s: s.state is not ServerState.RUNNING).state is ServerState.STOPPED
+
+
+RESTARTING = UNIT.replace("KillMode=process", "KillMode=mixed\nRestart=always\nRestartSec=300ms") + (
+    "\n[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=3\n"
+)
+
+
+@pytest.fixture
+def restarting(machine: Machine) -> Iterator[UnitBench]:
+    bench = UnitBench(machine, RESTARTING)
+    yield bench
+    bench.tear_down()
+
+
+def test_starts_by_systemd_itself_are_counted_and_given_up_and_forgotten_at_our_next_start(
+    restarting: UnitBench,
+) -> None:
+    bench = restarting
+    bench.trouble("crash-from=4")
+    bench.driver.start(FOUR, "c-1")
+    status = bench.wait(lambda s: s.state is ServerState.EXITED and "restarted 3 times by systemd" in s.describe())
+    bench.wait(lambda s: bench.systemctl.state(bench.unit).active == "failed")
+    assert (status.token, status.exit_code) == ("c-1", 1)
+    assert "something broke" in bench.driver.log_tail()
+    # What systemd gave up is started all the same: acceptd has a budget of its own.
+    bench.driver.start(TWO, "c-2")
+    first = bench.wait(lambda s: s.state is ServerState.RUNNING and "serving" in bench.driver.log_tail())
+    # One that crashes later is started again by systemd: the same start, another process, counted.
+    bench.machine.run("kill", "-9", str(first.pid))
+    again = bench.wait(lambda s: s.state is ServerState.RUNNING and s.pid not in (None, first.pid))
+    assert (again.token, again.setting) == ("c-2", TWO)
+    assert again.process != first.process
+    assert "restarted 1 times by systemd" in again.describe()
+
+
+def test_an_engine_leaves_nothing_behind_where_the_unit_kills_all(restarting: UnitBench) -> None:
+    bench = restarting
+    bench.trouble("engine", "orphan")
+    bench.driver.start(TWO, "c-1")
+    bench.wait(lambda s: s.state is ServerState.RUNNING and "serving" in bench.driver.log_tail())
+    bench.driver.stop()
+    assert bench.wait(lambda s: s.state is not ServerState.RUNNING).state is ServerState.STOPPED
+
+
+def test_a_unit_that_is_not_there_or_passes_nothing_on_is_refused_with_what_to_do(machine: Machine) -> None:
+    bench = UnitBench(machine, UNIT.replace(" $ACCEPTD_SPECULATION", ""))
+    refused = [check for check in bench.driver.checks() if check.ok is False]
+    assert [check.name for check in refused] == ["command line"]
+    assert f"`acceptd adopt {bench.unit}` shows how" in refused[0].sentence
+    with pytest.raises(LaunchError, match="no speculation"):
+        bench.driver.start(FOUR, "c-1")
+    machine.path(f"/etc/systemd/system/{bench.unit}").unlink()
+    machine.run("systemctl", "daemon-reload")
+    for call in (bench.driver.status, bench.driver.stop, lambda: bench.driver.start(TWO, "c-1")):
+        with pytest.raises(ActionError, match=r"no usable unit tiny-\d+\.service \(not-found\)") as caught:
+            call()
+        assert (caught.value.reason, caught.value.retryable) == ("no_unit", False)
+
+
+def test_a_systemd_that_does_not_answer_is_waited_for_so_long_and_no_longer(machine: Machine) -> None:
+    slow = Systemctl((*machine.enter, "sh", "-c", "sleep 60"), wait_seconds=0.3)
+    with pytest.raises(ActionError, match=r"`systemctl` did not answer within 0.3 s") as caught:
+        slow.state("x.service")
+    assert caught.value.retryable

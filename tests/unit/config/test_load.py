@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.config.load import load, secret
+from monitor.config.load import load, loaded, secret
 from monitor.config.model import Config
 from monitor.config.scalars import seconds
 from monitor.errors import ConfigError
@@ -58,6 +58,13 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
     assert (config.report.at.hour, config.report.at.minute) == (10, 30)
 
 
+def driver(text: str) -> str:
+    return f"servers: [{{name: a, url: 'http://h', driver: {{{text}}}}}]"
+
+
+COMMANDS = driver("kind: command, command: [a], start: [sh, a, '{command}'], stop: [sh], status: [sh]")
+
+
 @pytest.mark.parametrize(
     ("mistake", "text", "message"),
     [
@@ -90,6 +97,19 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
             "program that is not there",
             "servers: [{name: a, url: 'http://h', driver: {kind: process, command: [/nowhere/vllm]}}]",
             "servers[0].driver.command[0]: found '/nowhere/vllm', expected an existing program",
+        ),
+        ("a unit driver without its unit", driver("kind: systemd"), "expected with kind systemd: unit too"),
+        ("a unit's command twice", driver("kind: systemd, unit: x, command: [a]"), "with kind systemd: no command"),
+        ("a template", driver("kind: systemd, unit: 'vllm@'"), "expected the name of one systemd service, such as"),
+        ("commands left out", driver("kind: command, command: [a]"), "with kind command: start, stop, status too"),
+        ("a start that takes no command", COMMANDS.replace("'{command}'", "x"), "expected `{command}` as one item of"),
+        ("a command that is not there", COMMANDS.replace("[sh, a", "[/no/sh, a"), "driver.start[0]: found '/no/sh'"),
+        ("a dry run of nothing", driver("kind: dry_run"), "with kind dry_run: either command or unit"),
+        (
+            "a unit of two servers",
+            "servers: [{name: a, url: 'http://h', driver: {kind: systemd, unit: x}},"
+            " {name: b, url: 'http://i', driver: {kind: systemd, unit: x.service}}]",
+            "servers: x.service: found 2 servers of that unit, expected one server a unit",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 40 else "",
@@ -139,3 +159,30 @@ def test_a_wrong_variable_is_a_mistake_too(tmp_path: Path) -> None:
 def test_a_duration_needs_number_and_unit(text: object) -> None:
     with pytest.raises(ValueError, match="a duration such as"):
         seconds(text)
+
+
+def test_a_driver_of_each_kind_is_taken(tmp_path: Path) -> None:
+    kinds = (
+        "kind: systemd, unit: vllm@chat", COMMANDS.partition("driver: {")[2][:-3], "kind: process, command: [sh]",
+        "kind: dry_run, command: [sh]", "kind: dry_run, unit: x.service",
+    )  # fmt: skip
+    drivers = [load(write(tmp_path, driver(text)), {}).servers[0].driver for text in kinds]
+    assert [one.kind.value for one in drivers if one] == ["systemd", "command", "process", "dry_run", "dry_run"]
+    assert drivers[0] is not None and drivers[0].unit == "vllm@chat.service"
+    # What systemd and operators start is theirs to start.
+    assert [one.starts_now for one in drivers if one] == [False, False, True, False, False]
+
+
+def test_below_the_service_a_secret_for_root_alone_is_read_from_systemds_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.config.load.CREDENTIALS", tmp_path / "closed")
+    config = write(tmp_path, f"web: {{token_file: {tmp_path}/closed/web}}")
+    (tmp_path / "copies").mkdir()
+    (tmp_path / "copies" / "acceptd_web").write_text("sesame\n")
+    with pytest.raises(ConfigError, match="No such file"):
+        load(config, {})
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "copies"))
+    assert secret(load(config, {}).web, "token") == "sesame"
+    # Files elsewhere are what they are.
+    assert loaded(tmp_path / "web") == tmp_path / "web"

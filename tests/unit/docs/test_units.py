@@ -17,16 +17,21 @@ from monitor.config.model import Config
 from monitor.config.reference import setting_paths
 from monitor.drivers.process import refuse_under_unit
 from monitor.drivers.procfs import ProcFs
+from monitor.drivers.unit_command import LAUNCH_FILE_ENDING, VARIABLE
 from monitor.errors import ActionError
+from monitor.launch import parse_command
+from monitor.launch.unit_text import expand, read_env
+from monitor.model.server import Engine
 from monitor.shipped import systemd_folder
+from monitor.units.adopt import _GUARD, LAUNCH
 
 FOLDER = systemd_folder()
 
 
-def unit() -> configparser.ConfigParser:
+def unit(name: str = "acceptd.service") -> configparser.ConfigParser:
     parser = configparser.ConfigParser(strict=False, interpolation=None, comment_prefixes=("#",))
     parser.optionxform = str  # type: ignore[method-assign, assignment]
-    parser.read(FOLDER / "acceptd.service")
+    parser.read(FOLDER / name)
     return parser
 
 
@@ -39,9 +44,10 @@ def tool(name: str) -> str:
     return found
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    copy = tmp_path / "acceptd.service"
-    copy.write_text((FOLDER / "acceptd.service").read_text())
+@pytest.mark.parametrize("name", ["acceptd.service", "vllm@.service"])
+def test_systemd_takes_the_units(tmp_path: Path, name: str) -> None:
+    copy = tmp_path / name.replace("@", "@chat")
+    copy.write_text((FOLDER / name).read_text())
     done = subprocess.run([tool("systemd-analyze"), "verify", str(copy)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.strip()) == (0, "")
 
@@ -94,6 +100,43 @@ class TestInStepWithTheDaemon:
         (tmp_path / "self" / "cgroup").write_text("0::/system.slice/acceptd.service\n")
         with pytest.raises(ActionError, match=r"below acceptd\.service"):
             refuse_under_unit(ProcFs(tmp_path))
+
+
+class TestServersTemplate:
+    """The template serves with or without acceptd, leaves no engine behind, and gives up on what cannot start."""
+
+    TEXT = (FOLDER / "vllm@.service").read_text()
+    SERVICE = unit("vllm@.service")["Service"]
+    LIMITS = Config.model_validate({"groups": [{"name": "a"}]}).groups[0].limits
+
+    def test_the_operators_file_is_read_first_and_the_launch_file_may_be_missing(self) -> None:
+        files = re.findall(r"^EnvironmentFile=(.*)$", self.TEXT, re.MULTILINE)
+        launch = f"-{LAUNCH}/%n{LAUNCH_FILE_ENDING}"
+        assert files == ["/etc/acceptd/servers/%i.env", launch]
+        assert self.SERVICE["ExecStart"].endswith(f" ${VARIABLE}")
+
+    def test_it_drops_a_launch_file_in_the_same_way_as_a_drop_in(self) -> None:
+        assert _GUARD.format(folder=LAUNCH) in self.TEXT.splitlines()
+
+    def test_stopping_is_given_more_time_than_a_drain_and_leaves_nothing(self) -> None:
+        assert self.SERVICE["TimeoutStopSec"] == "10min"
+        assert 600 > self.LIMITS.drain_limit + self.LIMITS.stop_limit
+        assert self.SERVICE["KillMode"] == "mixed"
+
+    def test_it_starts_as_long_as_it_takes_and_not_for_ever(self) -> None:
+        assert self.SERVICE["Type"] == "exec"
+        assert self.SERVICE["Restart"] == "always" and self.SERVICE["RestartPreventExitStatus"] == "2"
+        assert unit("vllm@.service")["Unit"]["StartLimitBurst"] == "4"
+
+    def test_its_user_is_made(self) -> None:
+        assert re.search(rf"^u +{self.SERVICE['User']} ", (FOLDER / "acceptd.sysusers").read_text(), re.MULTILINE)
+
+    def test_the_example_of_a_command_is_one(self) -> None:
+        given = read_env((FOLDER / "server.env").read_text())
+        argv = expand(self.SERVICE["ExecStart"].split(), given)
+        command = parse_command(Engine.VLLM, argv)
+        assert command.problems == () and command.speculation is not None
+        assert (command.model, command.speculation.method) == ("Qwen/Qwen3-8B", "eagle3")
 
 
 def test_the_environment_file_holds_settings_only() -> None:
