@@ -41,7 +41,7 @@ integration: $(STAMP) services
 
 # PostgreSQL and the like; says loudly what it cannot install.
 services:
-	@tests/services.sh postgresql pgbouncer openssl faketime prometheus victoria-metrics prometheus-alertmanager \
+	@tests/services.sh postgresql pgbouncer openssl chromium faketime prometheus victoria-metrics prometheus-alertmanager \
 		systemd dbus polkitd
 
 # End to end on a real vLLM; builds it into a cache outside the checkout (about 3.4 GB, once).

@@ -129,7 +129,7 @@ class DaemonView:
     def alerts(self, days: float) -> dict[str, Any]:
         """Alerts now and of the last days."""
         with self._store.read() as unit:
-            return lookup.alerts_since(unit, self._back(days))
+            return lookup.alerts_since(unit, self._back(days), self._clock.now())
 
     def alert(self, fingerprint: str) -> dict[str, Any] | None:
         """One alert."""

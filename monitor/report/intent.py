@@ -12,14 +12,18 @@ _WELL = frozenset({"ok", "not_spec_decode", "spec_decode_no_drafts_yet"})
 
 
 def condition(server: Mapping[str, Any], alerts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """A word for how a server is, and its level: `ok`, `warn` or `bad`. `alerts` are those that fire for it."""
+    """A word for how a server is, and its level: `ok`, `warn` or `bad`.
+
+    `alerts` are those that fire for it: a page or a ticket says more than the state of the page that was read.
+    """
     if server["change"]:
         return str(server["change"]["state"]), "warn"
+    for severity, level in (("page", "bad"), ("ticket", "warn")):
+        loud = next((alert for alert in alerts if alert["severity"] == severity), None)
+        if loud is not None:
+            return str(loud["name"]), level
     word = str(server["state"] or server["verdict"] or "not read yet")
-    if server["verdict"] == "scrape_error" or any(alert["severity"] == "page" for alert in alerts):
-        return word, "bad"
-    is_well = server["verdict"] in _WELL and not any(alert["severity"] == "ticket" for alert in alerts)
-    return word, "ok" if is_well else "warn"
+    return word, "ok" if server["verdict"] in _WELL else "bad" if server["verdict"] == "scrape_error" else "warn"
 
 
 def group_intent(group: Mapping[str, Any]) -> str:

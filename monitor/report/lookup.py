@@ -76,11 +76,16 @@ def decisions_since(unit: Unit, group: str | None, since: datetime) -> list[dict
     return [decision_view(decision) for decision in reversed(found)]
 
 
-def alerts_since(unit: Unit, since: datetime) -> dict[str, list[dict[str, Any]]]:
+def alerts_since(unit: Unit, since: datetime, now: datetime) -> dict[str, list[dict[str, Any]]]:
     """Alerts that fire, that are pending, and that resolved after `since`; the newest first."""
     found = sorted(unit.alerts.since(since), key=lambda alert: alert.active_since, reverse=True)
+    silences = unit.silences.active(now)
     return {
-        state.value: [alert_view(alert) for alert in found if alert.state is state]
+        state.value: [
+            {**alert_view(alert), "silenced": any(silence.mutes(alert.labels, now) for silence in silences)}
+            for alert in found
+            if alert.state is state
+        ]
         for state in (AlertState.FIRING, AlertState.PENDING, AlertState.RESOLVED)
     }
 

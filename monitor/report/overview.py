@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from monitor.model.alert import AlertState
+from monitor.model.alert import AlertState, Severity
 from monitor.model.decision import Decision
 from monitor.model.life import LastReading, Life
 from monitor.model.record import EVERYTHING, Pause, group_scope, server_scope
@@ -42,6 +42,7 @@ FIGURES = (
     "time_to_first_token_seconds_p95",
     "time_per_output_token_seconds_p95",
 )
+_LOUDEST_FIRST = (Severity.PAGE, Severity.TICKET, Severity.INFO)
 #: Default window (seconds), as DESIGN's default for signals.
 WINDOW_SECONDS = 300.0
 
@@ -71,7 +72,11 @@ def overview(
     changes = {change.server: change for change in reversed(unit.changes.active())}
     active = {rollout.group: rollout for rollout in reversed(unit.rollouts.active())}
     pauses = unit.pauses.active(now)
-    firing = [alert_view(alert) for alert in alerts]
+    silences = unit.silences.active(now)
+    firing = [
+        {**alert_view(alert), "silenced": any(silence.mutes(alert.labels, now) for silence in silences)}
+        for alert in sorted(alerts, key=lambda alert: (_LOUDEST_FIRST.index(alert.severity), alert.active_since))
+    ]
     shown = []
     for group in groups:
         members = [

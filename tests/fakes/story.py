@@ -74,11 +74,11 @@ class Stretch:
 
 
 STRETCHES = (
-    Stretch(CHAT_1, 90.0, 12.0, E2, 0.72, 0.0120),
+    Stretch(CHAT_1, 60.0, 12.0, E2, 0.72, 0.0120),
     Stretch(CHAT_1, 12.0, 4.0, E3, 0.72, 0.0124),
     Stretch(CHAT_1, 4.0, 3.95, E4, 0.72, 0.0150),
     Stretch(CHAT_1, 3.95, 0.0, E3, 0.72, 0.0124),
-    Stretch(CHAT_2, 90.0, 11.9, E2, 0.71, 0.0121),
+    Stretch(CHAT_2, 60.0, 11.9, E2, 0.71, 0.0121),
     Stretch(CHAT_2, 11.9, 0.0, E3, 0.71, 0.0125),
     Stretch(CODE_1, 30.0, 0.02, M2, 0.86, 0.0100, "qwen-coder"),
     Stretch(CODE_1, 0.02, 0.0, M3, 0.86, 0.0103, "qwen-coder"),
@@ -105,7 +105,6 @@ def write_story(store: Store, now: datetime) -> None:
         _changes(unit, now)
         _alerts(unit, now)
         _people(unit, now)
-    store.roll_up(now)
 
 
 def _life(stretch: Stretch, number: int, now: datetime, *, counts_from_zero: bool) -> Life:

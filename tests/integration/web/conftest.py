@@ -1,0 +1,3 @@
+from tests.integration.browser import browser
+
+__all__ = ["browser"]
