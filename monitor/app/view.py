@@ -141,11 +141,11 @@ class DaemonView:
         with self._store.read() as unit:
             return lookup.decisions_since(unit, group, self._back(days))
 
-    def decision(self, name: str) -> dict[str, Any] | None:
+    def decision(self, name: str, planned: str | None = None) -> dict[str, Any] | None:
         """A decision in full."""
         with self._store.read() as unit:
             found = lookup.find_decision(unit, name)
-            return lookup.explain(unit, found) if found is not None else None
+            return lookup.explain(unit, found, planned) if found is not None else None
 
     def rollouts(self, group: str | None, days: float) -> list[dict[str, Any]]:
         """Rollouts of the last days."""

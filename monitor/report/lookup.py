@@ -33,16 +33,20 @@ def find_decision(unit: Unit, subject: str) -> Decision | None:
     return unit.decisions.get(rollout.decision if rollout else DecisionId(subject))
 
 
-def explain(unit: Unit, decision: Decision) -> dict[str, Any]:
-    """A decision with its plan, what came of it, and everyone who had a hand in it."""
+def explain(unit: Unit, decision: Decision, planned: str | None = None) -> dict[str, Any]:
+    """A decision with its plan, what came of it, and everyone who had a hand in it.
+
+    The plan is the one that the request `planned` asked for, else the one of the moment when it was decided.
+    """
     rollouts = [r for r in unit.rollouts.since(decision.group, decision.made_at) if r.decision == decision.id]
     changes = [change for rollout in rollouts for change in unit.changes.of_rollout(rollout.id)]
     subjects = [decision.id, *(rollout.id for rollout in rollouts), *(change.id for change in changes)]
     trail = sorted((entry for subject in subjects for entry in unit.audit.of(subject)), key=lambda entry: entry.at)
-    plan = unit.evidence.get(f"plan:{decision.id}")
+    plan = unit.evidence.get(f"plan:{planned or decision.id}")
     return {
         "decision": decision_view(decision),
         "plan": dict(plan.parts) if plan is not None else None,
+        "planned_at": plan.at.isoformat() if plan is not None else None,
         "rollouts": [rollout_view(rollout) for rollout in rollouts],
         "changes": [change_view(change) for change in changes],
         "trail": [audit_view(entry) for entry in trail],

@@ -30,6 +30,13 @@ def add_routes(app: Flask, desk: Desk, guard: Guard) -> None:
     def answer(name: str, word: str) -> Redirect:
         return _asked(desk.ask(word, name, author(guard, request))["id"])
 
+    @app.post("/decisions/<name>/plan")
+    def plan(name: str) -> Redirect:
+        asked = desk.ask("plan", name, author(guard, request))
+        if not asked["taken"]:
+            return _asked(asked["id"])
+        return redirect(url_for("decision", name=name, planned=asked["id"]), 303)
+
     @app.post("/rollouts/<name>/rollback")
     def go_back(name: str) -> Redirect:
         return _asked(desk.ask("rollback", name, author(guard, request))["id"])

@@ -67,7 +67,7 @@ def _add_looking(app: Flask, source: Source) -> None:
 
     @app.get("/api/v1/decisions/<name>")
     def api_decision(name: str) -> Plain:
-        return source.decision(name) or abort(404, f"no decision {name!r}")
+        return source.decision(name, request.args.get("planned")) or abort(404, f"no decision {name!r}")
 
     @app.get("/api/v1/rollouts")
     def api_rollouts() -> Plain:
@@ -99,7 +99,7 @@ def _add_looking(app: Flask, source: Source) -> None:
 
 
 def _add_acting(app: Flask, desk: Desk, guard: Guard) -> None:
-    @app.post("/api/v1/decisions/<name>/<any(approve, reject):word>")
+    @app.post("/api/v1/decisions/<name>/<any(approve, reject, plan):word>")
     def api_answer(name: str, word: str) -> Answer:
         return desk.ask(word, name, author(guard, request)), 202
 

@@ -90,7 +90,8 @@ def add_routes(app: Flask, source: Source, target: float) -> None:
 
     @app.get("/decisions/<name>")
     def decision(name: str) -> Response:
-        return page("decision", found=source.decision(name) or abort(404, f"no decision {name!r}"))
+        found = source.decision(name, request.args.get("planned") or None) or abort(404, f"no decision {name!r}")
+        return page("decision", found=found)
 
     @app.get("/rollouts")
     def rollouts() -> Response:

@@ -63,8 +63,11 @@ class Source(Protocol):
         """Decisions of the last days, newest first."""
         ...
 
-    def decision(self, name: str) -> Plain | None:
-        """A decision with its plan, what came of it, and its trail; also by its rollout or change."""
+    def decision(self, name: str, planned: str | None = None) -> Plain | None:
+        """A decision with its plan (that of the request `planned`, else the first), what came of it, and its trail.
+
+        Also by its rollout or change.
+        """
         ...
 
     def rollouts(self, group: str | None, days: float) -> list[Plain]:
@@ -112,7 +115,7 @@ class Desk(Protocol):
     """What the pages may ask for. Names that do not exist raise NoSuchThing, values that cannot be ConfigError."""
 
     def ask(self, kind: str, subject: str, author: str) -> Plain:
-        """Request something of the daemon (`approve`, `reject`, `rollback`, `report`) and wait a little for it."""
+        """Request something of the daemon (`approve`, `reject`, `plan`, `rollback`, `report`), wait a little for it."""
         ...
 
     def silence(self, matchers: Sequence[str], length: str, reason: str, author: str) -> Plain:

@@ -45,7 +45,7 @@ def test_every_path_is_on_the_page(site: Site) -> None:
     for rule in site.app.url_map.iter_rules():
         if "POST" in (rule.methods or ()) and not rule.rule.startswith("/api"):
             continue  # forms of the pages
-        path = rule.rule.replace("<any(approve, reject):word>", "approve").replace("/<ending>", "/md")
+        path = rule.rule.replace("<any(approve, reject, plan):word>", "approve").replace("/<ending>", "/md")
         path = re.sub(r"<(?:\w+:)?(\w+)>", lambda found: _NAMES[found[1]], path)
         if path not in told | _SILENT:
             missing.append(path)

@@ -16,12 +16,12 @@ from flask.testing import FlaskClient
 from monitor.app.desk import DaemonDesk
 from monitor.app.heart import Heart
 from monitor.app.view import DaemonView
-from monitor.model.record import CommandKind
+from monitor.model.record import CommandKind, Evidence
 from monitor.telemetry import Telemetry
 from monitor.web.pages import POLICY, make_app
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.story import GROUPS, HOSTILE, SERVERS, write_story
+from tests.fakes.story import CHAT_1, GROUPS, HOSTILE, SERVERS, write_story
 
 CLOCK = FakeClock()
 #: Every page, with a word that shows that it is that page.
@@ -225,6 +225,19 @@ class TestActing:
         with site.store.write() as unit:
             unit.commands.finish(command.id, CLOCK.now(), "refused (paused): the group is paused")
         assert "refused (paused)" in site.text(answer.headers["Location"])
+
+    def test_a_plan_is_made_anew_and_shown(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        def answer(seconds: float) -> None:
+            with site.store.write() as unit:
+                (command,) = unit.commands.pending()
+                parts = {"command line of chat-1": "+ made just now"}
+                unit.evidence.add(Evidence(f"plan:{command.id}", CHAT_1, CLOCK.now(), "plan", parts))
+                unit.commands.finish(command.id, CLOCK.now(), "plan p-1")
+
+        monkeypatch.setattr(CLOCK, "sleep", answer)
+        answered = site.post("/decisions/d-chat3/plan")
+        assert "made just now" in site.text(answered.headers["Location"])
+        assert "made just now" not in site.text("/decisions/d-chat3")
 
     def test_silencing_an_alert_silences_it_alone(self, site: Site) -> None:
         assert site.post("/alerts/{alert}/silence", reason="known").status_code == 303
