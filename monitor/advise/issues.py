@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.errors import ConfigError, LaunchError
-from monitor.launch.versions import Span, Version, parse_version
+from monitor.launch.versions import EVERY, Span, Version, parse_version
 from monitor.launch.vllm_methods import BY_NAME
 from monitor.model.document import Keys, one_of, parse_document
 from monitor.model.server import Engine
@@ -42,6 +42,11 @@ class KnownIssue:
     versions: Span
     methods: frozenset[str]
     condition: Condition | None
+
+    @property
+    def is_specific(self) -> bool:
+        """Whether it is about some releases, methods or conditions, and not about speculation as such."""
+        return bool(self.methods) or self.condition is not None or self.versions != EVERY
 
     def applies(self, version: Version, method: str, conditions: Collection[Condition]) -> bool:
         """Whether it concerns a method in a release under these conditions."""

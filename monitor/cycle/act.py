@@ -133,7 +133,8 @@ class Actor:
             return self._make_report(command.author)
         if command.kind is CommandKind.ROLLBACK:
             rollout, _ = self._orders.roll_back(self._group_of(command.subject), command.author, now)
-            return f"going back: rollout {rollout.id} to {rollout.current.describe()}"
+            to = rollout.current if rollout.outcome is not None else rollout.proposed
+            return f"going back: rollout {rollout.id} to {to.describe()}"
         if command.kind is CommandKind.PLAN:
             return self._plan(self._decision_of(command.subject), command.id, now)
         if command.kind is CommandKind.APPLY:

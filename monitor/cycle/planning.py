@@ -106,15 +106,27 @@ def plan_parts(plan: Plan) -> Mapping[str, str]:
         down = "not known yet" if cost.down_seconds is None else f"about {cost.down_seconds:.0f} s"
         lost = "" if cost.lost_tokens is None else f", about {cost.lost_tokens:,.0f} tokens not generated meanwhile"
         parts[f"restart of {server.server}"] = f"down {down}{lost}"
-        parts[f"checks of {server.server}"] = "\n".join(_check_words(check) for check in server.checks)
-    if plan.checks:
-        parts[f"checks of {plan.group}"] = "\n".join(_check_words(check) for check in plan.checks)
+    shared = _shared_checks(plan)
+    for server in plan.servers:
+        own = [_check_words(check) for check in server.checks if check not in shared]
+        if own:
+            parts[f"checks of {server.server}"] = "\n".join(own)
+    of_all = [*plan.checks, *shared]
+    if of_all:
+        parts[f"checks of {plan.group}"] = "\n".join(_check_words(check) for check in of_all)
     if plan.risks:
         parts["risks"] = "\n".join(plan.risks)
     parts["can be applied now"] = plan.refusal or "yes"
     return parts
 
 
+def _shared_checks(plan: Plan) -> list[Check]:
+    """What is the same for every server: said once, where there are several."""
+    if len(plan.servers) < 2:
+        return []
+    return [check for check in plan.servers[0].checks if all(check in other.checks for other in plan.servers)]
+
+
 def _check_words(check: Check) -> str:
-    word = {True: "ok", False: "FAILED", None: "unknown"}[check.ok]
+    word = {True: "ok", False: "FAILED", None: "awaited" if check.is_awaited else "note"}[check.ok]
     return f"{word}: {check.name}: {check.sentence}"
