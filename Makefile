@@ -44,10 +44,11 @@ services:
 	@tests/services.sh postgresql pgbouncer openssl chromium faketime prometheus victoria-metrics prometheus-alertmanager \
 		systemd dbus polkitd
 
-# End to end on a real vLLM; builds it into a cache outside the checkout (about 3.4 GB, once).
+# End to end on a real vLLM; builds it into a cache outside the checkout (about 3.4 GB, once). That its faults are real is
+# tested by `pytest -m vllm tests/rigs` (four minutes and more).
 test-vllm: $(STAMP)
 	$(PYTHON) tests/rigs/vllm/build.py
-	$(BIN)/python -m pytest -q -m vllm tests/engines tests/rigs
+	$(BIN)/python -m pytest -q -m vllm tests/engines
 
 test-llamacpp: $(STAMP)
 	$(PYTHON) tests/rigs/llamacpp/build.py

@@ -51,6 +51,10 @@ class ServerReader:
         #: Names with an engine's prefix on the last page that no table knows.
         self.unknown: frozenset[str] = frozenset()
 
+    def follow(self, previous: Reading) -> None:
+        """Take `previous` for the reading before the next page."""
+        self._previous = previous
+
     def read(
         self,
         body: bytes,

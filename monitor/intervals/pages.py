@@ -6,14 +6,15 @@ It reads no files and no URLs, and prints nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from monitor.dialects import Dialects
+from monitor.dialects import Dialects, sglang
 from monitor.intervals.contract import Json, models_json
 from monitor.intervals.server import advance, settle
 from monitor.intervals.track import Context, Step, Track
+from monitor.model.counts import V0Sums
 from monitor.model.interval import Interval
 from monitor.model.life import LifeId
 from monitor.model.reading import Flag, Reading, State, Verdict
@@ -70,7 +71,7 @@ def read_pages(
     times = _wall_times(len(pages), seconds, scraped_at)
     readings = _read(pages, seconds, times, version)
     run = _follow(readings, wall_is_known=bool(scraped_at))
-    last = readings[-1]
+    last = _without_moved_drafts(readings)
     return {
         "verdict": run.verdict.value,
         "reason": run.reason,
@@ -133,10 +134,40 @@ def _read(
         ]
 
     readings = once()
-    if len(pages) > 1 and any(engine.v0 is not None for engine in readings[-1].engines):
-        # Two V0 pages tell num_speculative_tokens only together: with it the first one makes sense, too.
+    if (known := _v0_known(readings)) is not None:
+        # V0 pages tell num_speculative_tokens only together: with it the earlier ones make sense, too.
+        reader.follow(known)
         readings = once()
     return readings
+
+
+def _v0_known(readings: Sequence[Reading]) -> Reading | None:
+    """What a run of V0 pages told in the end, as if it had been known from the start; None unless one process ran."""
+    last = readings[-1]
+    if len(readings) < 2 or all(engine.v0 is None or not engine.num_speculative_tokens for engine in last.engines):
+        return None
+    rows = [reading for reading in readings if reading.engines]
+    drafted = [sum((engine.v0.draft_tokens or 0) for engine in row.engines if engine.v0) for row in rows]
+    if len({row.process_start for row in rows}) > 1 or drafted != sorted(drafted):
+        return None
+    return replace(last, engines=tuple(replace(engine, v0=V0Sums()) for engine in last.engines))
+
+
+def _without_moved_drafts(readings: Sequence[Reading]) -> Reading:
+    """The last reading without drafted tokens that SGLang's steps x k gave: its k moved while we looked."""
+    last = readings[-1]
+    shown: dict[tuple[str, str], set[int | None]] = {}
+    for engine in (engine for reading in readings for engine in reading.engines):
+        shown.setdefault((engine.model, engine.engine), set()).add(engine.num_speculative_tokens)
+    if last.dialect != sglang.DIALECT or all(len(known) == 1 for known in shown.values()):
+        return last
+    engines = tuple(
+        replace(engine, counts=replace(counts, speculation=replace(counts.speculation, num_draft_tokens=None)))
+        if (counts := engine.counts).speculation is not None and len(shown[engine.model, engine.engine]) > 1
+        else engine
+        for engine in last.engines
+    )
+    return replace(last, engines=engines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from monitor.cli.main import main
 from tests.fakes.pages import V1, llamacpp_page, v1_page
 
 ANSWERS = Path(__file__).parents[2] / "golden" / "answers"
@@ -81,20 +80,27 @@ def url() -> Iterator[str]:
         yield base
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "monitor", "read", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+@pytest.fixture
+def read(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
+    """Runs `acceptd read ARGS…` in this process; what it printed."""
+
+    def run(*arguments: str) -> tuple[str, str]:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main(["read", *arguments])
+        said = capfd.readouterr()
+        assert not end.value.code, said.err
+        return said.out, said.err
+
+    return run
 
 
-def read(*arguments: str) -> str:
-    done = run(*arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+Read = Callable[..., tuple[str, str]]
 
 
 @pytest.mark.parametrize("path", ["", "/metrics"])
-def test_people_are_told_what_it_is_how_it_is_set_and_who_disagrees(url: str, path: str) -> None:
-    said = read(url + path, "--between", "0")
+def test_people_are_told_what_it_is_how_it_is_set_and_who_disagrees(read: Read, url: str, path: str) -> None:
+    said, _ = read(url + path, "--between", "0")
     assert "vLLM (V1 engine)" in said
     assert "acceptance length      2.80" in said
     assert "version   0.32.0" in said
@@ -103,40 +109,39 @@ def test_people_are_told_what_it_is_how_it_is_set_and_who_disagrees(url: str, pa
     assert "disagrees num_speculative_tokens: page says 3, server_info says 5" in said
 
 
-def test_programs_get_the_page_alone(url: str) -> None:
-    said = json.loads(read(url, "--between", "0.2", "--json"))
+def test_programs_get_the_page_alone(read: Read, url: str) -> None:
+    said = json.loads(read(url, "--between", "0.2", "--json")[0])
     assert said["state"] == "idle"
     assert said["models"][0]["num_speculative_tokens"] == 3
     assert said["models"][0]["interval"]["num_drafts"] == 0
 
 
-def test_the_version_that_the_server_tells_decides_where_its_page_does_not() -> None:
+def test_the_version_that_the_server_tells_decides_where_its_page_does_not(read: Read) -> None:
     page = v1_page(V1(at=None, generation=500, created=None, engine="0"), process_start=None)
     page = page.replace(b'engine="0",', b"").replace(b"kv_cache_usage", b"gpu_cache_usage")
     with serving(Answers({"/metrics": page, "/version": b'{"version": "0.8.1"}'})) as url:
-        assert json.loads(read(url, "--between", "0", "--json"))["dialect"] == "vllm_v0"
+        assert json.loads(read(url, "--between", "0", "--json")[0])["dialect"] == "vllm_v0"
     with serving(Answers({"/metrics": page, "/version": b'{"version": "0.12.0"}'})) as url:
-        assert json.loads(read(url, "--between", "0", "--json"))["dialect"] == "vllm_v1"
+        assert json.loads(read(url, "--between", "0", "--json")[0])["dialect"] == "vllm_v1"
 
 
-def test_another_process_of_llama_server_is_a_restart_although_no_counter_fell() -> None:
+def test_another_process_of_llama_server_is_a_restart_although_no_counter_fell(read: Read) -> None:
     page = llamacpp_page(predicted=400, drafts=100, draft_tokens=300, accepted=199, at=(90, 60, 49))
     with serving(Answers({"/metrics": page}, headers=["1000", "2000"])) as url:
-        assert json.loads(read(url, "--between", "0.1", "--json"))["verdict"] == "reset_detected"
+        assert json.loads(read(url, "--between", "0.1", "--json")[0])["verdict"] == "reset_detected"
 
 
-def test_a_token_from_a_file_is_sent_and_never_shown(tmp_path: Path) -> None:
+def test_a_token_from_a_file_is_sent_and_never_shown(read: Read, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret\n")
     with serving(Answers({"/metrics": PAGE}, token="s3cret")) as url:
-        assert "HTTP 401" in read(url, "--between", "0")
-        said = read(url, "--between", "0", "--token-file", str(tmp_path / "token"))
+        assert "HTTP 401" in read(url, "--between", "0")[0]
+        said, complaints = read(url, "--between", "0", "--token-file", str(tmp_path / "token"))
     assert "acceptance length      2.80" in said
-    assert "s3cret" not in said
+    assert "s3cret" not in said + complaints
 
 
-def test_a_server_that_goes_away_between_the_pages_is_said_to() -> None:
+def test_a_server_that_goes_away_between_the_pages_is_said_to(read: Read) -> None:
     with serving(Answers({"/metrics": PAGE}, pages=1)) as url:
-        done = run(url, "--between", "0.1")
-    assert done.returncode == 0
-    assert "no second page" in done.stderr
-    assert "since its start" in done.stdout
+        said, complaints = read(url, "--between", "0.1")
+    assert "no second page" in complaints
+    assert "since its start" in said

@@ -1,6 +1,7 @@
 """The real vLLM 0.32.0 behaves as README.md says: what it counts, how it hangs, dies, and is ended.
 
-Run by `make test-vllm`. What the daemon does about each is tested elsewhere; here is that the faults are real.
+Run by `pytest -m vllm tests/rigs`. What the daemon does about each is tested elsewhere; here is that the faults are
+real.
 """
 
 from __future__ import annotations

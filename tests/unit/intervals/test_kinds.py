@@ -136,6 +136,21 @@ def dp(first: tuple[float, ...], second: tuple[float, ...], created: float | Non
     return v1_page(*engines)
 
 
+def v0_reports(k: int, drafts: tuple[int, ...], lengths: tuple[float, ...]) -> list[bytes]:
+    """What V0 prints after each report, from the true number of drafts and length: its counters add totals up."""
+    pages, accepted, drafted, emitted = [], 0.0, 0.0, 0.0
+    for count, length in zip(drafts, lengths, strict=True):
+        mask = (length - 1) / k + 0.2
+        accepted, drafted, emitted = accepted + count * k * mask, drafted + count * k, emitted + count * length
+        pages.append(
+            v0_page(
+                efficiency=length / (k + 1), rate=mask, accepted=accepted, drafted=drafted, emitted=emitted,
+                generation=count, steps=count, running=2,
+            )
+        )  # fmt: skip
+    return pages
+
+
 CASES = {
     "KV usage with a pid label: the largest, not the mean": Case(
         (by_pid(v1_page(ENGINE, process_start=None), "kv_cache_usage_perc", 0.0, 0.37, 0.0),),
@@ -413,6 +428,7 @@ CASES = {
             {
                 "num_speculative_tokens": 5,
                 "interval": {"num_drafts": 100, "acceptance_length": 3.0, "acceptance_rate": None},
+                "lifetime": {"num_drafts": 1100, "acceptance_length": 3.0, "acceptance_rate": None},
             }
         ),
         {"elapsed": [20.0]},
@@ -526,6 +542,18 @@ CASES = {
             ),
         ),
         one({"interval": {"num_drafts": 1000, "acceptance_length": 2.24}}),
+        {"elapsed": [5.0]},
+    ),
+    "V0 long after its first report: two pages tell the setting and the window's own length": Case(
+        tuple(v0_reports(5, (1000, 2100, 3300), (3.5, 3.3, 3.2))[1:]),
+        one(
+            {
+                "num_speculative_tokens": 5,
+                "lifetime": {"acceptance_length": 3.2},
+                "interval": {"num_drafts": 1200, "acceptance_length": (3.2 * 3300 - 3.3 * 2100) / 1200},
+            },
+            flags=["v0_counters_unreliable"],
+        ),
         {"elapsed": [5.0]},
     ),
     "V0 restarts and its gauges are NaN again": Case(
