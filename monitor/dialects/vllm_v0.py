@@ -29,6 +29,8 @@ TOKENS_TOLERANCE = 0.25
 FIRST_REPORT_TOKENS_TOLERANCE = 0.01
 #: What printed averages may be beside counters that say the same (ratio).
 PRINTED_RATIO = 1e-4
+#: By how much a share worked out from printed numbers may leave its range.
+_ROUNDING = 0.01
 #: Above this an estimate is noise: its error grows with the square of num_speculative_tokens.
 MAX_TOKENS = 20
 
@@ -116,9 +118,9 @@ def _mixed_efficiency(now: V0Sums, before: V0Sums, accepted_ratio: float) -> flo
         return now.efficiency
     span = before.acceptance_rate - now.acceptance_rate
     weight = (accepted_ratio - now.acceptance_rate) / span if abs(span) > 1e-3 else 0.0
-    if not 0 <= weight <= 1:
+    if not -_ROUNDING <= weight <= 1 + _ROUNDING:
         return None
-    return now.efficiency + weight * (before.efficiency - now.efficiency)
+    return now.efficiency + min(1.0, max(0.0, weight)) * (before.efficiency - now.efficiency)
 
 
 def _whole(efficiency: float, emitted_per_drafted: float, tolerance: float = TOKENS_TOLERANCE) -> int | None:
