@@ -48,6 +48,7 @@ from monitor.cycle.history import History
 from monitor.cycle.judge import StoredJudge
 from monitor.cycle.planning import Planner
 from monitor.cycle.prober import Prober
+from monitor.cycle.recall import recall, scraped_seconds
 from monitor.cycle.rolling import rolling
 from monitor.cycle.settings import SettingFinder
 from monitor.cycle.slos import SloKeeper
@@ -82,10 +83,6 @@ log = logging.getLogger(__name__)
 ACT_SECONDS = 1.0
 #: How often pages that wait on disk are brought into the store (seconds).
 SPOOL_SECONDS = 2.0
-#: Intervals kept in memory over all servers: about 2 kB each.
-_REMEMBERED = 120_000
-#: Longest and shortest time that history is kept in memory (seconds).
-_REMEMBER_MOST, _REMEMBER_LEAST = 86_400.0, 7_200.0
 #: The loop counts as standing still after so many turns, and at least so long (seconds).
 _STILL_TURNS, _STILL_LEAST = 5.0, 120.0
 #: Longest wait for the history of one server to be read to its end, at a stop (seconds).
@@ -136,7 +133,8 @@ class Daemon:
         )
         self._polls = Polls()
         self._fleet = self._make_fleet()
-        self._history = History(self._remember_seconds())
+        windows = [seconds for one in (rules.alerts, *rules.tuning.values()) for _, seconds in one.windows]
+        self._history = History(scraped_seconds(len(self.servers), config.scrape.interval, max(windows, default=0.0)))
         self._heart = Heart(clock, max(_STILL_LEAST, _STILL_TURNS * config.rules.interval))
         self._collector: Collector | None = None
         self._boot_id = boot_id
@@ -408,16 +406,10 @@ class Daemon:
 
     def _remember(self, now: datetime) -> tuple[dict[ServerName, Track], dict[ServerName, datetime]]:
         """Fill the memory from the store, so that this daemon goes on where the last one stopped."""
-        since = now - timedelta(seconds=self._history.keep_seconds)
         names = list(self._by_name)
         with self._store.read() as unit:
-            lives = [life for name in names for life in unit.lives.of(name, since - timedelta(hours=1), now)]
-            known = {life.id for life in lives}
+            lives, intervals = recall(unit, names, now, self._history.scraped_seconds)
             open_lives = {name: unit.lives.open_of(name) for name in names}
-            lives += [life for found in open_lives.values() for life in found if life.id not in known]
-            intervals = unit.intervals.between(names, since, now) if names else []
-            known = {life.id for life in lives}
-            lives += [found for key in {i.life for i in intervals} - known if (found := unit.lives.get(key))]
             tracks = {name: resume(name, open_lives[name], unit.heads.of_server(name)) for name in names}
             last = {name: reading for name in names if (reading := unit.readings.get(name)) is not None}
         self._history.fill(lives, intervals)
@@ -523,10 +515,6 @@ class Daemon:
         )
         self.web = WebServer(app, config.web.listen, or_any_port=config.simulated)
         self.web.start()
-
-    def _remember_seconds(self) -> float:
-        each = _REMEMBERED / max(1, len(self.servers)) * self._config.scrape.interval
-        return min(_REMEMBER_MOST, max(_REMEMBER_LEAST, each))
 
     def _workers_for_scrapes(self) -> int:
         return max(1, min(self._config.scrape.workers, len(self.servers)))

@@ -151,8 +151,8 @@ class Decider:
         failed = any(seen.servers[name].value("probe_failed") == 1.0 for name in members)
         adapts = any(life.adapts for name in members for life in self._history.newest_lives(name))
         return tune_input(
-            self._history.pairs(members), window, setting=setting, limits=group.limits, rejections=rejections,
-            restart_seconds=restart, replicas=len(members), now=seen.now,
+            [self._history.coarse_track(name) for name in members], window, setting=setting, limits=group.limits,
+            rejections=rejections, restart_seconds=restart, replicas=len(members), now=seen.now,
             known_facts=facts(
                 window, setting, flags, probe_failed=failed, fell=_is_told(seen, group, _COLLAPSED, _AT_ONCE),
                 decays=_is_told(seen, group, _DECAYS, (AlertState.FIRING,)), adapts=adapts,

@@ -11,7 +11,7 @@ from monitor.model.reading import Flag
 from monitor.model.record import Rejection
 from monitor.model.server import ActionLimits
 from monitor.model.signal import SignalSet
-from monitor.signals.track import Pair
+from monitor.signals.track import Track, merged
 from monitor.tuning import Fact, Limits, TuneInput
 from monitor.tuning.observe import load_of, row_of, rows_of
 from monitor.tuning.standdown import is_too_little
@@ -64,7 +64,7 @@ def rejected(rejections: Iterable[Rejection], window: SignalSet, method: str | N
 
 
 def tune_input(
-    pairs: Sequence[Pair],
+    tracks: Sequence[Track],
     window: SignalSet,
     *,
     setting: Setting,
@@ -75,24 +75,24 @@ def tune_input(
     known_facts: frozenset[Fact],
     now: datetime,
 ) -> TuneInput:
-    """Everything the tuner is told of one group."""
+    """Everything the tuner is told of one group; `tracks` are those of its servers, best in sums."""
     tokens = setting.num_speculative_tokens
     day = now - timedelta(days=1)
     given = TuneInput(
         method=setting.method,
         num_speculative_tokens=tokens,
-        observed=rows_of(pairs),
+        observed=rows_of(tracks),
         limits=Limits(
             minimum=limits.min_speculative_tokens, maximum=limits.max_speculative_tokens, allow_off=limits.allow_off
         ),
         rejected=rejected(rejections, window, setting.method, now) | frozenset(limits.never),
         restart_seconds=restart_seconds,
-        batches=load_of(interval for _, interval in pairs if interval.end > day),
+        batches=load_of(tracks, day),
         facts=known_facts,
         replicas=replicas,
     )
     since = now - timedelta(seconds=window.window_seconds)
-    recent = [interval for life, interval in pairs if interval.end > since and life.setting == setting]
+    recent = [interval for life, interval in merged(tracks, since, now) if life.setting == setting]
     if tokens is None or not recent:
         return given
     current = row_of(recent, setting)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from monitor.intervals.buckets import STEPS
 from monitor.model.life import LastReading, Life
 from monitor.model.reading import Reading, Verdict
 from monitor.model.record import Baseline, Checks
@@ -26,7 +27,6 @@ from monitor.signals.change import LOOK_BACK_SECONDS
 from monitor.signals.track import Pair, Track, merged
 from monitor.signals.window import newest_lives, settled_since
 from monitor.store.api import Unit
-from monitor.store.buckets import STEPS
 
 #: Step from which history is read in sums over five minutes instead of as scraped (seconds).
 COARSE_SECONDS = float(STEPS[0])

@@ -20,8 +20,8 @@ from monitor.model.record import Rejection
 from monitor.policy.facts import FACTS
 from monitor.policy.rule import RuleSet
 from monitor.policy.timeline import EventKind, ReplayEvent, replay
-from monitor.signals.build import signals
-from monitor.signals.track import Pair
+from monitor.signals.build import signals_of
+from monitor.signals.track import merged
 
 #: A tuning rule that holds on is asked again after so long (seconds), as the daemon renews what it concluded.
 AGAIN_SECONDS = 3600.0
@@ -74,15 +74,15 @@ def answer(
     group = past.group
     lives = {server.name: past.newest_lives(server.name, now) for server in past.servers}
     settings = {life.setting for found in lives.values() for life in found}
-    pairs: list[Pair] = past.pairs(now - timedelta(days=1), now)
-    window = signals(pairs, scope=f"group:{group.name}", at=now, window_seconds=firing.window_seconds)
+    tracks = [track.cut(now - timedelta(days=1), now) for track in past.tracks.values()]
+    window = signals_of(tracks, scope=f"group:{group.name}", at=now, window_seconds=firing.window_seconds)
     given, setting = None, Setting()
     if len(settings) == 1:
         setting = next(iter(settings))
         since = now - timedelta(seconds=firing.window_seconds)
-        flags = {flag for _, interval in pairs if interval.end > since for flag in interval.flags}
+        flags = {flag for _, interval in merged(tracks, since, now) for flag in interval.flags}
         given = tune_input(
-            pairs, window, setting=setting, limits=group.limits, rejections=rejections,
+            tracks, window, setting=setting, limits=group.limits, rejections=rejections,
             restart_seconds=restart_seconds, replicas=len(lives), now=now,
             known_facts=facts(
                 window, setting, flags, probe_failed=False, fell=fell,

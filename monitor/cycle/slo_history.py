@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
+from monitor.intervals.buckets import STEPS, complete_until
 from monitor.model.interval import Interval
 from monitor.model.server import Group, ServerName
 from monitor.model.slo import Indicator
 from monitor.slo.book import SloBook
 from monitor.store import Store
 from monitor.store.api import Unit
-from monitor.store.buckets import STEPS, complete_until
 
 #: Ages from which events are read by five minutes and by the hour: where the ledger keeps no finer buckets either.
 _COARSE_FROM, _COARSEST_FROM = timedelta(hours=6), timedelta(days=3)

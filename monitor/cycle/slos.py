@@ -14,6 +14,7 @@ from typing import Protocol
 
 from monitor.cycle.slo_history import feed_book
 from monitor.errors import StoreError
+from monitor.intervals.buckets import bucket_end
 from monitor.model.interval import Interval
 from monitor.model.life import Life
 from monitor.model.outcome import RuleOutcome
@@ -24,7 +25,6 @@ from monitor.slo.book import SloBook, freezes
 from monitor.slo.burn import SloStatus
 from monitor.slo.load import SloPolicy
 from monitor.store import Store
-from monitor.store.buckets import bucket_end
 
 log = logging.getLogger(__name__)
 

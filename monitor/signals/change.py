@@ -133,12 +133,12 @@ def at_setting(
     found: list[tuple[Pair, Drafted | None]] = []
     known: Life | None = None
     is_same = False
-    for pair, drafted in zip(pairs, track.drafted[span], strict=True):
+    for pair, digest in zip(pairs, track.digests[span], strict=True):
         if pair[0] is not known:
             known = pair[0]
             is_same = known.setting == setting
         if is_same and pair[1].elapsed_seconds <= longest:
-            found.append((pair, drafted))
+            found.append((pair, digest.drafted))
     return found
 
 

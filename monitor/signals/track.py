@@ -29,6 +29,17 @@ class Drafted(NamedTuple):
     first: float | None
 
 
+class Digest(NamedTuple):
+    """What looking back needs of one interval, worked out once: what it drafted, and its load.
+
+    `batch` is of requests that decode together, `tokens` those generated; None where the interval does not say.
+    """
+
+    drafted: Drafted | None
+    batch: float | None
+    tokens: float | None
+
+
 def is_rateable(interval: Interval) -> bool:
     """Whether a rate may be drawn from the interval: no gap, and wholly of one life."""
     return not interval.is_gap and not interval.partial
@@ -57,20 +68,34 @@ def drafted_of(interval: Interval, setting: Setting | None) -> Drafted | None:
     return Drafted(drafts, counts.num_accepted_tokens, positions[0] if positions else None)
 
 
+def batch_of(interval: Interval) -> float | None:
+    """Requests that decoded together in the interval; None where neither steps nor running requests are known."""
+    latency, traffic, gauges = interval.latency, interval.traffic, interval.gauges
+    if latency and latency.inter_token and traffic and traffic.engine_steps and latency.inter_token.count > 0:
+        return max(1.0, latency.inter_token.count / traffic.engine_steps)
+    return gauges.running_mean if gauges.running_mean and interval.gauges_seconds > 0 else None
+
+
+def digest_of(interval: Interval, setting: Setting | None) -> Digest:
+    """The digest of an interval at that setting."""
+    tokens = interval.traffic.generation_tokens if interval.traffic is not None else None
+    return Digest(drafted_of(interval, setting), batch_of(interval), tokens)
+
+
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Pairs of one server by end, with the ends beside them, and what each pair drafted."""
+    """Pairs of one server by end, with the ends and what looking back needs of each beside them."""
 
     pairs: Sequence[Pair]
     ends: Sequence[datetime]
-    drafted: Sequence[Drafted | None]
+    digests: Sequence[Digest]
 
     @classmethod
     def of(cls, pairs: Iterable[Pair]) -> Track:
         """The track of pairs in any order."""
         ordered = sorted(pairs, key=_end)
         return cls(
-            ordered, [interval.end for _, interval in ordered], [drafted_of(i, life.setting) for life, i in ordered]
+            ordered, [interval.end for _, interval in ordered], [digest_of(i, life.setting) for life, i in ordered]
         )
 
     def span(self, since: datetime, until: datetime) -> slice:
@@ -80,6 +105,11 @@ class Track:
     def between(self, since: datetime, until: datetime) -> Sequence[Pair]:
         """Pairs whose interval ends in (since, until]."""
         return self.pairs[self.span(since, until)]
+
+    def cut(self, since: datetime, until: datetime) -> Track:
+        """The part whose intervals end in (since, until]."""
+        span = self.span(since, until)
+        return Track(self.pairs[span], self.ends[span], self.digests[span])
 
     def last_end(self, until: datetime) -> datetime | None:
         """End of the newest interval up to that moment; None without any."""

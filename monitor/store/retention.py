@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, not_, select
 from sqlalchemy.orm import aliased
 
+from monitor.intervals.buckets import STEPS
 from monitor.model.alert import AlertState
 from monitor.model.decision import Action, DecisionState
 from monitor.model.life import LifeId
 from monitor.model.notice import DeliveryState
 from monitor.model.server import ServerName
 from monitor.store.api import Retention
-from monitor.store.buckets import STEPS
 from monitor.store.database import Database
 from monitor.store.partitions import drop_partitions, is_partitioned, make_partitions, partitions
 from monitor.store.tables.acting import BaselineRow, DecisionRow, RejectionRow, RestartRow

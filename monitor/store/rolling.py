@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, select
 
+from monitor.intervals.buckets import STEPS, bucket_end, by_bucket, complete_until
 from monitor.model.interval import Interval
 from monitor.model.server import ServerName
-from monitor.store.buckets import STEPS, bucket_end, by_bucket, complete_until
 from monitor.store.database import Database
 from monitor.store.edges import EdgesCache, UnitEdges
 from monitor.store.repositories.intervals import SqlIntervals

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from monitor.intervals.adding import sum_known
 from monitor.model.interval import Interval
-from monitor.model.life import Setting
+from monitor.model.life import Life, LifeId, Setting
 from monitor.signals.accepted import add_accepted
 from monitor.signals.steps import decode_batch, prefill_per_step, step_time
-from monitor.signals.track import Pair, is_rateable, is_reliable
+from monitor.signals.track import Pair, Track, is_rateable, is_reliable, merged
+from monitor.tuning.cost import STEP_ERROR
 from monitor.tuning.observed import CostRow, Row
 
 #: Newest intervals of a setting that its row rests on (seconds): acceptance drifts with the traffic.
 ROW_SECONDS = 6 * 3600.0
+#: Relative error (1 sd) that a day adds to a length and to a step time; it grows with the square root of time. Ours:
+#: ten workloads of one server lie within a factor of 1.5 in tokens gained, so that a month may move it by a tenth.
+LENGTH_DRIFT, STEP_DRIFT = 0.02, 0.005
 #: Bins per doubling of the decode batch in the load of a day.
 BINS_PER_DOUBLING = 1.0
 
@@ -47,28 +54,60 @@ def row_of(intervals: Sequence[Interval], setting: Setting) -> Row:
     )
 
 
-def rows_of(pairs: Iterable[Pair], newest_seconds: float = ROW_SECONDS) -> dict[int, Row]:
+def rows_of(tracks: Sequence[Track], newest_seconds: float = ROW_SECONDS) -> dict[int, Row]:
     """One row per number of speculative tokens among the lives; the newest method and draft model only, no schedules.
 
     Each rests on the newest `newest_seconds` that were spent at its setting (summed over engines and servers). Rows of
-    another method or draft would be compared as if their acceptance were the same.
+    another method or draft would be compared as if their acceptance were the same. What was seen days before the
+    newest of all is trusted the less: traffic drifts.
     """
-    ordered = sorted(pairs, key=lambda pair: pair[1].end)
-    drafting = next(
-        ((s.method, s.draft_model) for life, _ in reversed(ordered) if not (s := life.setting).is_off and s.method),
-        None,
-    )
+    ordered = merged(tracks, datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+    comparable = _comparable([life for life, _ in ordered])
     groups: dict[int, list[Pair]] = defaultdict(list)
-    for life, interval in ordered:
-        setting = life.setting
-        tokens = setting.num_speculative_tokens
-        same = setting.is_off or drafting is None or (setting.method, setting.draft_model) == drafting
-        if tokens is not None and same and not setting.schedule:
-            groups[tokens].append((life, interval))
+    for pair in ordered:
+        tokens = comparable.get(pair[0].id)
+        if tokens is not None:
+            groups[tokens].append(pair)
     return {
-        tokens: row_of(_newest([interval for _, interval in group], newest_seconds), group[-1][0].setting)
+        tokens: _aged(
+            row_of(_newest([interval for _, interval in group], newest_seconds), group[-1][0].setting),
+            (ordered[-1][1].end - group[-1][1].end).total_seconds() / 86_400.0,
+        )
         for tokens, group in groups.items()
     }
+
+
+def _comparable(lives: Sequence[Life]) -> dict[LifeId, int]:
+    """Speculative tokens of those lives (by end) that are off, or draft as the newest one that drafts."""
+    known = {life.id: life.setting for life in lives}
+    newest = {life.id: place for place, life in enumerate(lives)}
+    drafting = next(
+        (
+            (setting.method, setting.draft_model)
+            for key in sorted(newest, key=newest.__getitem__, reverse=True)
+            if not (setting := known[key]).is_off and setting.method
+        ),
+        None,
+    )
+    return {
+        key: setting.num_speculative_tokens
+        for key, setting in known.items()
+        if setting.num_speculative_tokens is not None
+        and not setting.schedule
+        and (setting.is_off or drafting is None or (setting.method, setting.draft_model) == drafting)
+    }
+
+
+def _aged(row: Row, days: float) -> Row:
+    """The row with the errors that it has after so many days."""
+    if days < 1.0:
+        return row
+    length, step = LENGTH_DRIFT * math.sqrt(days), STEP_DRIFT * math.sqrt(days)
+    return replace(
+        row,
+        length_error=math.hypot(row.length_error, length) if row.length_error is not None else None,
+        step_error=math.hypot(STEP_ERROR if row.step_error is None else row.step_error, step),
+    )
 
 
 def _newest(intervals: Sequence[Interval], seconds: float) -> list[Interval]:
@@ -83,30 +122,29 @@ def _newest(intervals: Sequence[Interval], seconds: float) -> list[Interval]:
     return kept[::-1]
 
 
-def cost_rows(pairs: Iterable[Pair]) -> tuple[CostRow, ...]:
+def cost_rows(tracks: Sequence[Track]) -> tuple[CostRow, ...]:
     """Step times of other servers of the same model and GPU, by setting; those that show none are left out."""
     return tuple(
         CostRow(
             num_speculative_tokens=tokens, batch=row.batch, step_seconds=row.step_seconds, coverage=row.coverage,
-            prefill_tokens_per_step=row.prefill_tokens_per_step,
+            prefill_tokens_per_step=row.prefill_tokens_per_step, step_error=row.step_error,
         )
-        for tokens, row in rows_of(pairs).items()
+        for tokens, row in rows_of(tracks).items()
         if row.step_seconds is not None and row.batch is not None
     )
 
 
-def load_of(intervals: Iterable[Interval]) -> tuple[tuple[float, float], ...]:
-    """Decode batches of the time covered as (batch, share of the tokens served), one per doubling; empty if unknown."""
+def load_of(tracks: Sequence[Track], since: datetime) -> tuple[tuple[float, float], ...]:
+    """Decode batches since then as (batch, share of the tokens served), one per doubling; empty if unknown."""
     bins: dict[int, tuple[float, float]] = {}
-    for interval in intervals:
-        found = decode_batch([interval])
-        tokens = interval.traffic.generation_tokens if interval.traffic is not None else None
-        if found is None or not tokens or found[0] <= 0:
-            continue
-        batch = max(1.0, found[0])
-        number = round(math.log2(batch) * BINS_PER_DOUBLING)
-        work, weight = bins.get(number, (0.0, 0.0))
-        bins[number] = (work + math.log(batch) * tokens, weight + tokens)
+    for track in tracks:
+        for digest in track.digests[bisect_right(track.ends, since) :]:
+            if not digest.batch or not digest.tokens:
+                continue
+            size = math.log(max(1.0, digest.batch))
+            number = round(size / math.log(2.0) * BINS_PER_DOUBLING)
+            work, weight = bins.get(number, (0.0, 0.0))
+            bins[number] = (work + size * digest.tokens, weight + digest.tokens)
     total = sum(weight for _, weight in bins.values())
     return tuple((math.exp(work / weight), weight / total) for _, (work, weight) in sorted(bins.items()))
 

@@ -1,10 +1,10 @@
 """What one evaluation of a fleet costs: signals, rules, alerts and the tuner for 1,000 servers.
 
-    python -m tests.bench.cycle [--servers 1000] [--group-size 10] [--hours 2] [--turns 5] [--profile]
+    python -m tests.bench.cycle [--servers 1000] [--group-size 10] [--turns 5] [--profile]
 
-The daemon's own evaluator and decider with the shipped rules, on an embedded store, with as many intervals at hand as a
-daemon of that size keeps. CPU seconds and wall seconds of a turn; the bar is 5 s. Deciding is measured twice: when
-nothing is asked, and with the tuner asked in every group (`goodput.yaml`).
+The daemon's own evaluator and decider with the shipped rules, on an embedded store, with as much of the last day at
+hand as a daemon of that size keeps. CPU seconds and wall seconds of a turn; the bar is 5 s. Deciding is measured twice:
+when nothing is asked, and with the tuner asked in every group (`goodput.yaml`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from monitor.config.rules import load_rules_in_force
 from monitor.cycle.decider import Decider
 from monitor.cycle.evaluate import Evaluator
 from monitor.cycle.history import History
+from monitor.cycle.kept import DAY, FINE_SUMS
+from monitor.cycle.recall import scraped_seconds
 from monitor.model.interval import Interval
 from monitor.model.life import LastReading
 from monitor.model.reading import Reading, Verdict
@@ -56,7 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--servers", type=int, default=1000)
     parser.add_argument("--group-size", type=int, default=10)
-    parser.add_argument("--hours", type=float, default=2.0, help="history at hand; a daemon of 1,000 servers keeps 2 h")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args(arguments)
@@ -72,17 +73,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def turns(store: Store, tuning: str, given: argparse.Namespace) -> None:
     """Print what turns with these tuning rules cost."""
     servers, groups = fleet(given.servers, given.group_size)
-    history, coming = remembered(servers, given.hours, given.turns)
+    history, coming = remembered(servers, given.turns)
     made = load_rules_in_force({"tuning": tuning})
     evaluator = Evaluator(
         store, history, Nobody(), servers=servers, groups=groups, alert_rules=made.alerts,  # type: ignore[arg-type]
-        tuning_rules={group.name: made.tuning[tuning] for group in groups}, host="bench", receivers=[],
-        telling=TellingPolicy(), watched_since=_NOW - timedelta(hours=given.hours), simulated=False,
+        tuning_rules={group.name: made.tuning[tuning] for group in groups}, host="bench",
+        receivers=lambda notice: [],
+        telling=TellingPolicy(), watched_since=_NOW - DAY, simulated=False,
         credit_seconds=2.5 * TURN_SECONDS,
     )
     decider = Decider(
-        store, history, groups, Fleet(groups={}, managed={}, probes={}), begin=lambda *_: None, receivers=[],
-        simulated=False, counters=NoCounters(),
+        store, history, groups, Fleet(groups={}, managed={}, probes={}), begin=lambda *_: None,
+        receivers=lambda notice: [], simulated=False, counters=NoCounters(),
     )
     profiler = cProfile.Profile()
     costs: list[tuple[float, float, float]] = []
@@ -102,7 +104,7 @@ def turns(store: Store, tuning: str, given: argparse.Namespace) -> None:
     first, rest = costs[0], costs[1:] or costs
     cpu, evaluate, decide = (statistics.mean(column) for column in zip(*rest, strict=True))
     print(
-        f"{len(servers)} servers, {len(groups)} groups, {given.hours:g} h at hand, rules {tuning}: a turn takes "
+        f"{len(servers)} servers, {len(groups)} groups, rules {tuning}: a turn takes "
         f"{cpu:.2f} CPU s, {evaluate + decide:.2f} s (evaluate {evaluate:.2f}, decide {decide:.2f}; first turn "
         f"{sum(first[1:]):.2f}); bar {BAR_SECONDS:g} s",
         flush=True,
@@ -111,13 +113,16 @@ def turns(store: Store, tuning: str, given: argparse.Namespace) -> None:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(35)
 
 
-def remembered(servers: Sequence[Server], hours: float, turns: int) -> tuple[History, list[list[Interval]]]:
-    """History up to now, and what is scraped during the turns, scrape by scrape."""
-    begin = _NOW - timedelta(hours=hours)
+def remembered(servers: Sequence[Server], turns: int) -> tuple[History, list[list[Interval]]]:
+    """A day as a daemon of that size keeps it, and what is scraped during the turns, scrape by scrape."""
+    scraped = _NOW - timedelta(seconds=scraped_seconds(len(servers), SCRAPE_SECONDS, 1800.0))
     until = _NOW + timedelta(seconds=TURN_SECONDS * turns)
-    lives = [life_of(server.name, begin - timedelta(days=2)) for server in servers]
-    every = [list(intervals_of(life, begin, until, SCRAPE_SECONDS)) for life in lives]
-    history = History(hours * 3600.0)
+    lives = [life_of(server.name, _NOW - 2 * DAY) for server in servers]
+    parts = [
+        (_NOW - DAY, _NOW - FINE_SUMS, 3600.0), (_NOW - FINE_SUMS, scraped, 300.0), (scraped, until, SCRAPE_SECONDS)
+    ]
+    every = [[i for begin, end, step in parts for i in intervals_of(life, begin, end, step)] for life in lives]
+    history = History((_NOW - scraped).total_seconds())
     history.fill(lives, (one for found in every for one in found if one.end <= _NOW))
     later = sorted({one.end for one in every[0] if one.end > _NOW})
     return history, [[one for found in every for one in found[-len(later):] if one.end == end] for end in later]

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def replay(folder: Path, given: argparse.Namespace) -> None:
     """Run the command and print what it took."""
-    words = ["rules", "replay", "--since", f"{given.days:g}d", "--jobs", str(given.jobs), "--json"]
+    words = ["rules", "replay", "--since", f"{round(given.days * 86_400)}s", "--jobs", str(given.jobs), "--json"]
     command = [sys.executable, "-m", "monitor", "--data-dir", str(folder), *words]
     began = time.perf_counter()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

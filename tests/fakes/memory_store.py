@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from monitor.errors import StoreError
+from monitor.intervals.buckets import STEPS, by_bucket
 from monitor.model.alert import Alert, AlertState, Fingerprint, Silence, SilenceId
 from monitor.model.decision import Action, Decision, DecisionId, DecisionState
 from monitor.model.interval import Interval
@@ -36,7 +37,6 @@ from monitor.model.record import (
 from monitor.model.rollout import Change, ChangeId, Lease, Rollout, RolloutId, RolloutState
 from monitor.model.server import GroupName, ServerName
 from monitor.store import ActiveRolloutExists, LifeTotals, Retention, Sizes, TableSize, Unit
-from monitor.store.buckets import STEPS, by_bucket
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")

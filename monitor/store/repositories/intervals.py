@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, Select, Table, and_, func, select, tuple_
 
 from monitor.errors import StoreError
+from monitor.intervals.buckets import STEPS, by_bucket
 from monitor.model.interval import Interval
 from monitor.model.life import LifeId
 from monitor.model.server import ServerName
 from monitor.store.api import LifeTotals
-from monitor.store.buckets import STEPS, by_bucket
 from monitor.store.edges import UnitEdges
 from monitor.store.interval_rows import COLUMNS, to_interval, to_row
 from monitor.store.packing import pack

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Compiled, Connection, Dialect, Select, Table, and_, func, select, tuple_, update
 
+from monitor.intervals.buckets import STEPS, Bucket, bucket_end
 from monitor.model.interval import Interval
 from monitor.model.server import ServerName
-from monitor.store.buckets import STEPS, Bucket, bucket_end
 from monitor.store.edges import UnitEdges
 from monitor.store.interval_rows import COLUMNS, to_interval, to_row
 from monitor.store.packing import pack

@@ -14,7 +14,7 @@ from monitor.model.record import Rejection
 from monitor.model.server import ActionLimits, GroupName
 from monitor.model.signal import Signal, SignalSet
 from monitor.signals.build import signals
-from monitor.signals.track import Pair
+from monitor.signals.track import Pair, tracks_of
 from monitor.tuning import Fact
 from monitor.tuning.standdown import is_too_little
 from tests.unit.signals.windows import NOON, life, run_of
@@ -35,7 +35,7 @@ class TestWhatTheTunerIsTold:
             "setting": EAGLE, "limits": ActionLimits(), "rejections": [], "restart_seconds": 60.0, "replicas": 1,
             "known_facts": frozenset(), "now": NOON,
         }
-        return tune_input(pairs, seen, **{**given, **more})  # type: ignore[arg-type]
+        return tune_input(tracks_of(pairs), seen, **{**given, **more})  # type: ignore[arg-type]
 
     def test_the_rules_own_window_speaks_for_the_setting_in_force(self) -> None:
         pairs = [

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from monitor.cycle.history import History
+from monitor.model.life import Life
 from monitor.model.server import ServerName
 from tests.unit.signals.windows import NOON, interval, life
 
@@ -19,13 +23,54 @@ def test_it_goes_on_from_what_the_store_has() -> None:
     assert [i.end for _, i in history.pairs([A])] == [NOON + timedelta(seconds=s) for s in (0, 15, 30)]
 
 
-def test_what_is_too_old_is_dropped_as_new_ones_come() -> None:
-    history, one = History(60.0), life("a")
-    for step in range(20):
-        end = 15.0 * step
-        history.add([one], [interval(one, end)], NOON + timedelta(seconds=end))
-    ends = [(i.end - NOON).total_seconds() for _, i in history.pairs([A])]
-    assert ends == [225.0, 240.0, 255.0, 270.0, 285.0]
+class TestAge:
+    """The older, the coarser; and gone after a day, but for other settings."""
+
+    HOURS = 30
+
+    def aged(self, lives: Mapping[float, Life], hours: float = HOURS, scraped: float = 3600.0) -> History:
+        """An interval a minute; each life begins at its hour."""
+        history = History(scraped)
+        for minute in range(1, int(hours * 60) + 1):
+            one = lives[max(begun for begun in lives if begun * 60 < minute)]
+            history.add([one], [interval(one, 60.0 * minute, seconds=60.0)], NOON + timedelta(minutes=minute))
+        return history
+
+    def test_as_scraped_then_five_minutes_then_hours(self) -> None:
+        found = self.aged({0: life("a")}).track(A)
+        now = NOON + timedelta(hours=self.HOURS)
+        lengths = [(now - i.end, i.elapsed_seconds) for _, i in found.pairs]
+        assert {seconds for age, seconds in lengths if age < timedelta(minutes=59)} == {60.0}
+        assert {seconds for age, seconds in lengths if timedelta(minutes=66) < age < timedelta(hours=5)} == {300.0}
+        assert {seconds for age, seconds in lengths if age > timedelta(hours=7)} == {3600.0}
+        assert list(found.ends) == sorted(found.ends)
+        assert [pair[1].end for pair in found.pairs] == list(found.ends)
+
+    def test_a_day_is_kept_and_nothing_of_it_is_lost(self) -> None:
+        history = self.aged({0: life("a")})
+        now = NOON + timedelta(hours=self.HOURS)
+        of_day = history.pairs([A], now - timedelta(days=1))
+        assert sum(i.elapsed_seconds for _, i in of_day) == pytest.approx(86_400.0, abs=3600.0)
+        assert sum(i.speculation.num_drafts for _, i in of_day) == pytest.approx(1440 * 1000.0, rel=0.05)
+        assert len(history.pairs([A])) - len(of_day) <= 1  # what fell out since the last full hour
+
+    def test_the_last_hours_at_another_setting_outlive_the_day(self) -> None:
+        tried = replace(life("a", tokens=5, number=1), ended=NOON + timedelta(hours=9))
+        history = self.aged({0: tried, 9: life("a", tokens=3, number=2)}, hours=9 + 40)
+        now = NOON + timedelta(hours=49)
+        old = [pair for pair in history.pairs([A]) if pair[1].end < now - timedelta(hours=26)]
+        assert [life_.id for life_, _ in old] == [tried.id] * 6
+        assert old[-1][1].end == NOON + timedelta(hours=9)
+        assert history.newest_lives(A) == (life("a", tokens=3, number=2),)
+
+    def test_after_a_month_they_are_gone(self) -> None:
+        history, old = History(3600.0), replace(life("a", tokens=5, number=1), ended=NOON)
+        new = life("a", number=2)
+        history.add([old], [interval(old, 3600.0 * hour, seconds=3600.0) for hour in range(3)], NOON)
+        for day in (1, 29, 31):
+            end = 86_400.0 * day
+            history.add([new], [interval(new, end, seconds=60.0)], NOON + timedelta(days=day))
+            assert any(one.id == old.id for one, _ in history.pairs([A])) == (day < 30)
 
 
 def test_only_the_servers_and_the_time_asked_for() -> None:
@@ -68,7 +113,21 @@ def test_lives_do_not_pile_up() -> None:
     history = History(60.0)
     for number in range(500):
         one = life("a", number=number)
-        at = NOON + timedelta(seconds=15.0 * number)
-        history.add([replace(one, ended=at)], [interval(one, 15.0 * number)], at)
-    assert len(history._lives) < 120
-    assert len(history.pairs([A])) == 5
+        at = NOON + timedelta(hours=number)
+        history.add([replace(one, ended=at)], [interval(one, 3600.0 * number)], at)
+    assert len(history._lives) < 130
+    assert len(history.pairs([A])) == 25
+
+
+class TestSettled:
+    def test_a_server_that_was_never_elsewhere_is_not_known_to_have_come(self) -> None:
+        history, first, again = History(3600.0), life("a", number=1), life("a", number=2)
+        history.add([first, again], [interval(first, 0.0), interval(again, 15.0)], NOON)
+        assert history.settled_since(A) is None
+        assert history.settled_since(B) is None
+
+    def test_it_is_settled_since_its_first_page_at_the_setting(self) -> None:
+        history, old = History(3600.0), replace(life("a", tokens=5), first_seen=NOON - timedelta(hours=1))
+        new = [replace(life("a", number=n), first_seen=NOON + timedelta(minutes=n)) for n in (2, 3)]
+        history.add([old, *new], [interval(one, 15.0 * n) for n, one in enumerate([old, *new])], NOON)
+        assert history.settled_since(A) == NOON + timedelta(minutes=2)

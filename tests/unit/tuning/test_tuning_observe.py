@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from monitor.model.life import Setting
+from monitor.signals.track import tracks_of
 from monitor.tuning.observe import cost_rows, load_of, row_of, rows_of
-from tests.unit.signals.windows import interval, life, run_of
+from tests.unit.signals.windows import NOON, interval, life, run_of
 
 
 def test_a_row_of_plain_intervals():
@@ -52,7 +55,7 @@ def test_one_row_per_setting_of_the_newest_drafter_only():
         *run_of(life(tokens=0, number=3), 4, ends_at=-200.0, has_speculation=False),
         *run_of(life(tokens=3, number=4), 4),
     ]
-    rows = rows_of(pairs)
+    rows = rows_of(tracks_of(pairs))
     assert sorted(rows) == [0, 1, 3]
     assert rows[1].length == pytest.approx(1.9)
 
@@ -60,31 +63,41 @@ def test_one_row_per_setting_of_the_newest_drafter_only():
 def test_unknown_settings_and_schedules_give_no_row():
     of = life()
     scheduled = Setting(method="eagle3", num_speculative_tokens=3, schedule=((1, 16, 3),))
-    assert rows_of(run_of(life(tokens=None), 4)) == {}
-    assert rows_of(run_of(replace(of, setting=scheduled), 4)) == {}
+    assert rows_of(tracks_of(run_of(life(tokens=None), 4))) == {}
+    assert rows_of(tracks_of(run_of(replace(of, setting=scheduled), 4))) == {}
 
 
 def test_a_row_rests_on_the_newest_time_at_its_setting():
     old = run_of(life(number=1), 20, ends_at=-4000.0, per_pos=(900.0, 800.0, 700.0))
     new = run_of(life(number=2), 20)
-    assert rows_of([*old, *new], newest_seconds=300.0)[3].length == pytest.approx(2.5)
-    assert rows_of([*old, *new])[3].length > 2.5
+    assert rows_of(tracks_of([*old, *new]), newest_seconds=300.0)[3].length == pytest.approx(2.5)
+    assert rows_of(tracks_of([*old, *new]))[3].length > 2.5
 
 
 def test_the_load_is_weighted_by_the_tokens_served():
     of = life()
     intervals = [
+        interval(of, -90.0, outputs=500.0, generation=9000.0),
         interval(of, -30.0, outputs=500.0, generation=1000.0),
         interval(of, -15.0, outputs=32_000.0, generation=3000.0),
         interval(of, 0.0, outputs=32_000.0, generation=0.0),
     ]
-    found = load_of(intervals)
+    found = load_of(tracks_of([(of, one) for one in intervals]), NOON - timedelta(seconds=60))
     assert [round(batch, 3) for batch, _ in found] == [1.0, 64.0]
     assert [share for _, share in found] == pytest.approx([0.25, 0.75])
-    assert load_of([interval(of, generation=None)]) == ()
+    assert load_of(tracks_of([(of, interval(of, generation=None))]), NOON - timedelta(days=1)) == ()
+
+
+def test_what_was_seen_days_ago_is_trusted_the_less():
+    old = run_of(life(tokens=5, number=1), 20, ends_at=-9 * 86_400.0, per_pos=(700.0, 500.0, 300.0, 200.0, 100.0))
+    rows, fresh = rows_of(tracks_of([*old, *run_of(life(number=2), 20)])), rows_of(tracks_of(old))
+    assert rows[5].length == fresh[5].length
+    assert rows[5].length_error == pytest.approx(math.hypot(fresh[5].length_error, 0.06))
+    assert rows[5].step_error == pytest.approx(math.hypot(0.015, 0.015))
+    assert fresh[5].step_error is None
 
 
 def test_costs_of_other_servers():
-    found = cost_rows([*run_of(life("b", tokens=5), 4), *run_of(life("b", tokens=1, number=2), 4, has_latency=False,
-                                                               steps=None, running=None)])
+    silent = run_of(life("b", tokens=1, number=2), 4, has_latency=False, steps=None, running=None)
+    found = cost_rows(tracks_of([*run_of(life("b", tokens=5), 4), *silent]))
     assert [(row.num_speculative_tokens, row.step_seconds) for row in found] == [(5, pytest.approx(0.01))]

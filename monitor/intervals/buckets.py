@@ -1,4 +1,4 @@
-"""Intervals added up by buckets of equal length: what a rollup holds. It owns no table."""
+"""Intervals added up by buckets of equal length: what rollups and memory hold of older times. It owns no table."""
 
 from __future__ import annotations
 

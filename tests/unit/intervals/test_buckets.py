@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.intervals.buckets import STEPS, bucket_end, by_bucket, complete_until
 from monitor.model.counts import SpeculationCounts
 from monitor.model.interval import Interval
 from monitor.model.life import LifeId
 from monitor.model.reading import Flag
 from monitor.model.server import ServerName
-from monitor.store.buckets import STEPS, bucket_end, by_bucket, complete_until
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(1999, 1, 1), datetime(2099, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001

@@ -1,0 +1,159 @@
+"""What is remembered of one server: its newest intervals as scraped, and sums of all of a day. No clock, no lock.
+
+Sums are made as soon as their five minutes are over, so that who weighs a day need not add up every page of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from monitor.intervals.buckets import STEPS, by_bucket, complete_until
+from monitor.model.interval import Interval
+from monitor.model.life import Life, LifeId, Setting
+from monitor.signals.track import Digest, Pair, Track, digest_of
+
+#: Age from which sums over five minutes become sums over an hour: what a row of the tuner rests on is younger.
+FINE_SUMS = timedelta(hours=6)
+#: How long everything is kept: the day whose load the tuner weighs.
+DAY = timedelta(days=1)
+#: How long hours at other settings are kept beyond that, and how many of each: what a row of the tuner rests on.
+OTHERS, OTHER_HOURS = timedelta(days=30), 6
+
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Pairs by end, with their ends and digests, and how many of them each life has."""
+
+    pairs: list[Pair] = field(default_factory=list)
+    ends: list[datetime] = field(default_factory=list)
+    digests: list[Digest] = field(default_factory=list)
+    lives: Counter[LifeId] = field(default_factory=Counter)
+
+    def put(self, span: slice, pairs: list[Pair]) -> None:
+        """Put pairs in place of those of the span."""
+        for life, _ in self.pairs[span]:
+            self.lives[life.id] -= 1
+            if not self.lives[life.id]:
+                del self.lives[life.id]
+        self.lives.update(life.id for life, _ in pairs)
+        self.pairs[span] = pairs
+        self.ends[span] = [interval.end for _, interval in pairs]
+        self.digests[span] = [digest_of(interval, life.setting) for life, interval in pairs]
+
+    def between(self, since: datetime, until: datetime) -> slice:
+        return slice(bisect_right(self.ends, since), bisect_right(self.ends, until))
+
+    def learn(self, life: Life) -> None:
+        for at, (known, interval) in enumerate(self.pairs):
+            if known.id == life.id:
+                self.pairs[at] = (life, interval)
+                self.digests[at] = digest_of(interval, life.setting)
+
+    def sums(self, span: slice, step: int) -> list[Pair]:
+        """The pairs of the span added up over buckets, by end."""
+        lives = {life.id: life for life, _ in self.pairs[span]}
+        found = by_bucket([interval for _, interval in self.pairs[span]], step).values()
+        return sorted(((lives[one.life], one) for one in found), key=lambda pair: pair[1].end)
+
+
+@dataclass(slots=True)
+class Kept:
+    """Intervals of one server, each with its life as known now."""
+
+    _scraped: _Stretch = field(default_factory=_Stretch)
+    _sums: _Stretch = field(default_factory=_Stretch)
+    #: Up to where there are sums over five minutes, over an hour, and since when nothing is kept as scraped.
+    _summed: dict[int, datetime] = field(default_factory=lambda: dict.fromkeys(STEPS, _NEVER))
+    _scraped_since: datetime = _NEVER
+    #: The last full hour at which old ones were dropped.
+    _dropped: datetime = _NEVER
+
+    @property
+    def lives(self) -> set[LifeId]:
+        """Lives that have an interval here."""
+        return self._scraped.lives.keys() | self._sums.lives.keys()
+
+    @property
+    def last_end(self) -> datetime | None:
+        """End of the newest interval; None without any."""
+        ends = self._scraped.ends or self._sums.ends
+        return ends[-1] if ends else None
+
+    def add(self, life: Life, interval: Interval) -> None:
+        """Add one interval."""
+        at = bisect_right(self._scraped.ends, interval.end)
+        self._scraped.put(slice(at, at), [(life, interval)])
+
+    def learn(self, life: Life) -> None:
+        """More is known of a life than when its intervals came."""
+        for stretch in (self._scraped, self._sums):
+            stretch.learn(life)
+
+    def age(self, scraped_since: datetime, now: datetime) -> None:
+        """Sum up what is over, and drop what is too old."""
+        fine, coarse = STEPS[:2]
+        self._sum_up(complete_until(now, fine))
+        self._make_coarse(complete_until(now - FINE_SUMS, coarse))
+        since = min(complete_until(scraped_since, fine), self._summed[fine])
+        if since > self._scraped_since:
+            self._scraped_since = since
+            self._scraped.put(slice(0, bisect_right(self._scraped.ends, since)), [])
+        hour = complete_until(now, coarse)
+        if hour > self._dropped:
+            self._dropped = hour
+            self._drop(now)
+
+    def track(self) -> Track:
+        """As fine as it is kept."""
+        return self._joined(self._scraped_since)
+
+    def coarse_track(self) -> Track:
+        """In sums but for the minutes that are not over."""
+        return self._joined(self._summed[STEPS[0]])
+
+    def _joined(self, at: datetime) -> Track:
+        """Sums up to a moment, and what was scraped after it."""
+        sums = slice(0, bisect_right(self._sums.ends, at))
+        rest = slice(bisect_right(self._scraped.ends, at), None)
+        return Track(
+            self._sums.pairs[sums] + self._scraped.pairs[rest], self._sums.ends[sums] + self._scraped.ends[rest],
+            self._sums.digests[sums] + self._scraped.digests[rest],
+        )
+
+    def _sum_up(self, until: datetime) -> None:
+        fine = STEPS[0]
+        if until > self._summed[fine]:
+            made = self._scraped.sums(self._scraped.between(self._summed[fine], until), fine)
+            self._summed[fine] = until
+            end = len(self._sums.pairs)
+            self._sums.put(slice(end, end), made)
+
+    def _make_coarse(self, until: datetime) -> None:
+        coarse = STEPS[1]
+        if until > self._summed[coarse]:
+            span = self._sums.between(self._summed[coarse], until)
+            self._summed[coarse] = until
+            self._sums.put(span, self._sums.sums(span, coarse))
+
+    def _drop(self, now: datetime) -> None:
+        """Drop what is older than a day, but for the newest hours at other settings than the newest."""
+        old = bisect_left(self._sums.ends, now - DAY)
+        newest = (self._scraped.pairs or self._sums.pairs)[-1][0].setting
+        counts: Counter[Setting] = Counter(_others(self._sums.pairs[old:], newest))
+        keep: list[Pair] = []
+        for life, interval in reversed(self._sums.pairs[:old]):
+            counts[life.setting] += 1
+            is_other = life.setting != newest and life.ended is not None
+            if is_other and interval.end >= now - OTHERS and counts[life.setting] <= OTHER_HOURS:
+                keep.append((life, interval))
+        self._sums.put(slice(0, old), keep[::-1])
+
+
+def _others(pairs: Iterable[Pair], newest: Setting) -> Iterable[Setting]:
+    return (life.setting for life, _ in pairs if life.setting != newest)

@@ -1,0 +1,73 @@
+"""Filling the memory from the store, so that a daemon goes on where the last one stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from monitor.cycle.kept import DAY, FINE_SUMS, OTHER_HOURS, OTHERS
+from monitor.intervals.buckets import STEPS
+from monitor.model.interval import Interval
+from monitor.model.life import Life, LifeId
+from monitor.model.server import ServerName
+from monitor.store.api import Unit
+
+#: Intervals kept as scraped over all servers: some 2 kB each.
+_SCRAPED = 120_000
+#: Longest window that is kept as scraped however many servers there are, and what is kept beyond it (seconds): of
+#: longer windows the first five minutes may be cut.
+_LONGEST, _BEYOND = 3600.0, 600.0
+
+
+def scraped_seconds(servers: int, interval_seconds: float, window_seconds: float) -> float:
+    """How long intervals are kept as scraped for so many servers, where rules look back at most `window_seconds`."""
+    least = min(window_seconds, _LONGEST) + _BEYOND
+    return min(DAY.total_seconds(), max(least, _SCRAPED / max(1, servers) * interval_seconds))
+
+
+def recall(
+    unit: Unit, servers: Sequence[ServerName], now: datetime, scraped_seconds: float
+) -> tuple[list[Life], list[Interval]]:
+    """Lives and intervals of `servers` as a `History` keeps them: newest as scraped, older ones in sums."""
+    lives: dict[LifeId, Life] = {}
+    intervals: list[Interval] = []
+    for server in servers:
+        own = unit.lives.of(server, now - OTHERS, now)
+        lives.update({life.id: life for life in [*own, *unit.lives.open_of(server)]})
+        intervals += _of_day(unit, server, now, scraped_seconds)
+        intervals += _of_other_settings(unit, own, now)
+    missing = {interval.life for interval in intervals} - lives.keys()
+    lives.update({key: life for key in missing if (life := unit.lives.get(key)) is not None})
+    return list(lives.values()), [interval for interval in intervals if interval.life in lives]
+
+
+def _of_day(unit: Unit, server: ServerName, now: datetime, scraped_seconds: float) -> list[Interval]:
+    """A day of one server: sums over an hour, over five minutes, as scraped, each from where the one before ends."""
+    scraped = max(now - timedelta(seconds=scraped_seconds), now - DAY)
+    fine, coarse = STEPS[:2]
+    begin, found = now - DAY, list[Interval]()
+    for step, until in ((coarse, min(scraped, now - FINE_SUMS)), (fine, scraped)):
+        if until > begin:
+            sums = unit.intervals.between_coarse([server], begin, until, step)
+            found += sums
+            begin = max((one.end for one in sums), default=begin)
+    return found + unit.intervals.between([server], begin, now)
+
+
+def _of_other_settings(unit: Unit, lives: Sequence[Life], now: datetime) -> list[Interval]:
+    """The last hours at each setting that is not the newest one."""
+    if not lives:
+        return []
+    newest = max(lives, key=lambda life: life.first_seen).setting
+    left = {life.setting: OTHER_HOURS for life in lives if life.setting != newest}
+    found: list[Interval] = []
+    for life in sorted(lives, key=lambda life: life.first_seen, reverse=True):
+        until = min(life.ended or now, now - DAY)
+        if not left.get(life.setting) or life.ended is None or until <= life.first_seen:
+            continue
+        since = max(until - timedelta(seconds=(OTHER_HOURS + 1) * STEPS[1]), now - OTHERS)
+        hours = [one for one in unit.intervals.between_coarse([life.server], since, until, STEPS[1])
+                 if one.life == life.id][-left[life.setting]:]
+        left[life.setting] -= len(hours)
+        found += hours
+    return found

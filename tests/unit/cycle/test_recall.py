@@ -1,0 +1,77 @@
+"""Filling the memory: a daemon that starts remembers what the one before it did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from monitor.cycle.history import History
+from monitor.cycle.recall import recall, scraped_seconds
+from monitor.model.server import ServerName
+from tests.fakes.memory_store import MemoryStore
+from tests.unit.signals.windows import NOON, interval, life
+
+A = ServerName("a")
+NOW = NOON + timedelta(hours=60)
+
+
+@pytest.fixture(scope="module")
+def told() -> tuple[MemoryStore, History]:
+    """Nine hours at 5 tokens, then 3 until now: in the store, and as a daemon remembers that saw it all."""
+    store, watched = MemoryStore(), History(3600.0)
+    tried = replace(life("a", tokens=5, number=1), ended=NOON + timedelta(hours=9))
+    kept = replace(life("a", tokens=3, number=2), first_seen=tried.ended)
+    found = [
+        interval(tried if end <= 9 * 60 else kept, 60.0 * end, seconds=300.0) for end in range(5, 60 * 60 + 1, 5)
+    ]
+    with store.write() as unit:
+        for one in (tried, kept):
+            unit.lives.add(one)
+        unit.intervals.add(found)
+    for one in found:
+        watched.add([tried, kept], [one], one.end)
+    return store, watched
+
+
+def again(store: MemoryStore) -> History:
+    history = History(3600.0)
+    with store.read() as unit:
+        history.fill(*recall(unit, [A], NOW, 3600.0))
+    return history
+
+
+def test_it_remembers_as_if_it_had_watched(told: tuple[MemoryStore, History]) -> None:
+    store, watched = told
+    history, day = again(store), NOW - timedelta(hours=23)
+    assert history.pairs([A], day) == watched.pairs([A], day)
+    assert history.newest_lives(A) == watched.newest_lives(A)
+    assert history.settled_since(A) == watched.settled_since(A) == NOON + timedelta(hours=9)
+
+
+def test_and_what_other_settings_took(told: tuple[MemoryStore, History]) -> None:
+    store, watched = told
+    for history in (again(store), watched):
+        other = [one for of, one in history.pairs([A]) if of.setting.num_speculative_tokens == 5]
+        assert [one.elapsed_seconds for one in other] == [3600.0] * 6
+        assert other[-1].end == NOON + timedelta(hours=9)
+
+
+def test_a_server_that_was_never_seen_is_not_remembered() -> None:
+    with MemoryStore().read() as unit:
+        assert recall(unit, [A], NOW, 3600.0) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("servers", "window", "seconds"),
+    [
+        (1, 1800.0, 86_400.0),  # a few servers: the whole day
+        (100, 1800.0, 18_000.0),
+        (1000, 1800.0, 2400.0),  # a fleet: what its rules look back, and a little
+        (1000, 300.0, 1800.0),
+        (1000, 86_400.0, 4200.0),  # a day's window rests on sums
+    ],
+)
+def test_how_long_intervals_are_kept_as_scraped(servers: int, window: float, seconds: float) -> None:
+    assert scraped_seconds(servers, 15.0, window) == seconds
