@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from monitor.intervals.buckets import bucket_end
 from monitor.model.server import Group
 from monitor.signals.track import UNRELIABLE
 from monitor.store.api import Unit
-from monitor.store.buckets import bucket_end
 
 #: Points of a trend, an hour each.
 POINTS = 24

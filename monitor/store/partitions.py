@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, text
 
-from monitor.store.buckets import STEPS, complete_until
+from monitor.intervals.buckets import STEPS, complete_until
 from monitor.store.tables.history import IntervalDetailRow, IntervalRow
 
 #: Tables in days, by `end_at`. Rollups are a twentieth of them and stay whole.
