@@ -277,6 +277,10 @@ def alerts(
         return
     rows = [[a["state"], a["severity"], a["name"], ago(a["since"], now), a["summary"]] for a in found]
     console.print(table(("state", "severity", "alert", "since", "what"), rows))
+    for one in (a for a in found if a["state"] == "firing" and a["causes"]):
+        console.print(f"{one['summary']}: probable causes", style="bold", markup=False)
+        for place, cause in enumerate(one["causes"], 1):
+            console.print(f"  {place}. {cause}", markup=False)
 
 
 def runbook(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from monitor.cycle.contexts import Beginnings
+from monitor.cycle.diagnose import Diagnoser
 from monitor.cycle.facts import failed_restart
 from monitor.cycle.history import History
 from monitor.cycle.learning import learned
@@ -27,7 +28,7 @@ from monitor.model.server import Group, GroupName, Server, ServerName
 from monitor.model.signal import SignalSet
 from monitor.notify.compose_alerts import RUNBOOKS, alerts_notice, silence_notice
 from monitor.notify.routing import Routing
-from monitor.policy.alerts import AlertStep, TransitionKind, step_alerts
+from monitor.policy.alerts import AlertStep, TransitionKind, step_alerts, with_causes
 from monitor.policy.evaluate import Evaluation, TimerKey, evaluate
 from monitor.policy.mute import Muter, ending_silences
 from monitor.policy.rule import RuleSet, Scope, ScopeKind, scope_of_daemon, scope_of_group, scope_of_server
@@ -106,6 +107,7 @@ class Evaluator:
         self._runbooks = runbooks
         self._credit = credit_seconds
         short = {(ScopeKind.SERVER, SHORT_WINDOW_SECONDS), (ScopeKind.SERVER, baseline_seconds)}
+        self._diagnoser = Diagnoser(store, history, groups)
         self._sight = Sight(
             history, prober, Beginnings(store), servers=servers, groups=groups, host=host, watched_since=watched_since,
             windows=short.union(alert_rules.windows, *(rules.windows for rules in tuning_rules.values())),
@@ -122,6 +124,8 @@ class Evaluator:
         alert_side = evaluate(self._alert_rules, found, self._scopes(), seen.timers, now, credit_seconds=self._credit)
         outcomes = (*alert_side.outcomes, *self._slos.look(now).outcomes)
         step = step_alerts(seen.alerts, outcomes, now, credit_seconds=self._credit)
+        fired = [t.alert for t in step.transitions if t.kind is TransitionKind.FIRING]
+        step = with_causes(step, self._diagnoser.causes(fired, seen, shorts, now))
         tuned = self._evaluate_tuning(found, seen.timers, now)
         told, muted = self._keep(step, seen, found, tuned, now)
         for transition in step.transitions:

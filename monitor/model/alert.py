@@ -69,6 +69,8 @@ class Alert:
     unseen_seconds: float = 0.0
     #: How many times it fired again soon after it had resolved; each makes it hold on longer before it resolves.
     refired: int = 0
+    #: Probable causes with the numbers that speak for each, the likeliest first, as found when it fired.
+    causes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -70,7 +70,11 @@ def document(alert: Alert, now: datetime, *, good_seconds: float, page_url: str)
     """An alert in the form of `POST /api/v2/alerts` (prometheus/alertmanager `api/v2/openapi.yaml`)."""
     ends = alert.resolved_at if alert.state is AlertState.RESOLVED and alert.resolved_at else None
     numbers = {name: number_text(name, value) for name, value in alert.evidence.items() if value is not None}
-    annotations = {**alert.annotations, "numbers": "; ".join(f"{name} {text}" for name, text in numbers.items())}
+    annotations = {
+        **alert.annotations,
+        "numbers": "; ".join(f"{name} {text}" for name, text in numbers.items()),
+        "causes": "\n".join(alert.causes),
+    }
     return {
         # A name that Alertmanager does not know as one would make it refuse the whole post.
         "labels": {_name(name): value for name, value in alert.labels.items() if value},

@@ -154,6 +154,12 @@ def _alert_lines(alert: Alert, several: bool, is_many: bool, extra: Mapping[str,
         times = "once" if alert.refired == 1 else "twice" if alert.refired == 2 else f"{alert.refired} times"
         lines.append(f"It comes and goes: it fired again {times} soon after it was over, and is held longer each time.")
     lines.append(extra.get(alert.fingerprint, ""))
+    if several:
+        lines += [f"Probably: {cause}" for cause in alert.causes[:1]]
+    elif len(alert.causes) == 1:
+        lines.append(f"Probable cause: {alert.causes[0]}")
+    elif alert.causes:
+        lines += ["Probable causes:", *(f"{number}. {cause}" for number, cause in enumerate(alert.causes, 1))]
     return [line for line in lines if line]
 
 

@@ -93,6 +93,17 @@ def step_alerts(
     return AlertStep(kept, tuple(transitions), changed)
 
 
+def with_causes(step: AlertStep, causes: Mapping[Fingerprint, tuple[str, ...]]) -> AlertStep:
+    """The step with these causes on its alerts."""
+
+    def told(alert: Alert) -> Alert:
+        found = causes.get(alert.fingerprint)
+        return alert if found is None else replace(alert, causes=found)
+
+    transitions = tuple(replace(transition, alert=told(transition.alert)) for transition in step.transitions)
+    return AlertStep(tuple(map(told, step.alerts)), transitions, tuple(map(told, step.changed)))
+
+
 def _without_data(
     before: Mapping[Fingerprint, Alert], current: Mapping[Fingerprint, RuleOutcome]
 ) -> Iterator[RuleOutcome]:

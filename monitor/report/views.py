@@ -26,6 +26,7 @@ def alert_view(alert: Alert) -> dict[str, Any]:
         "evidence": dict(alert.evidence),
         "description": alert.annotations.get("description", ""),
         "runbook": alert.annotations.get("runbook"),
+        "causes": list(alert.causes),
     }
 
 

@@ -178,6 +178,20 @@ class TestTelling:
         assert second.thread == first.thread and second.edits_root
         assert [alert.state for alert in seen.alerts] == [AlertState.RESOLVED]
 
+    def test_an_alert_keeps_the_causes_that_were_found_when_it_fired(self) -> None:
+        desk = Desk()
+        for _ in range(6):
+            desk.serve(LOW, waiting=8.0, running=4.0)
+            desk.run()
+        (said,) = desk.told()
+        assert "Probable cause: It has more to do than it can: requests queue" in said.text
+        desk.restart()
+        for _ in range(3):
+            desk.serve(LOW)
+            seen = desk.run()
+        (one,) = seen.alerts
+        assert len(one.causes) == 1
+
     def test_a_daemon_that_begins_anew_tells_nobody_twice(self) -> None:
         desk = Desk()
         for _ in range(15):

@@ -99,6 +99,17 @@ class TestAlerts:
         assert said.buttons == (Button.ACKNOWLEDGE, Button.SILENCE)
         assert said.fields == (("acceptance_rate", "3.1%"), ("num_drafts", "16,833"))
 
+    def test_its_probable_causes_are_numbered_and_one_alone_is_not(self) -> None:
+        two = replace(alert(), causes=("It decays.", "Memory runs out."))
+        said = alerts_notice(NoticeKind.ALERT_FIRING, key="k", thread="t", new=[two], now=NOON)
+        assert said.text.splitlines()[1:4] == ["Probable causes:", "1. It decays.", "2. Memory runs out."]
+        one = replace(alert(), causes=("It decays.",))
+        said = alerts_notice(NoticeKind.ALERT_FIRING, key="k", thread="t", new=[one], now=NOON)
+        assert said.text.splitlines()[1] == "Probable cause: It decays."
+        # Of several alerts the likeliest cause of each.
+        said = alerts_notice(NoticeKind.ALERT_FIRING, key="k", thread="t", new=[two, alert("b")], now=NOON)
+        assert [line for line in said.text.splitlines() if "robabl" in line] == ["Probably: It decays."]
+
     def test_several_are_one_message_that_names_them(self) -> None:
         said = alerts_notice(
             NoticeKind.ALERT_FIRING, key="k", thread="t", new=[alert("b"), alert("a", severity="ticket")], now=NOON
