@@ -32,6 +32,7 @@ from monitor.store.contract.history import (
     Intervals,
     Lives,
     Readings,
+    UnshippedRows,
     WatchedServers,
 )
 from monitor.store.contract.telling import (
@@ -48,6 +49,7 @@ from monitor.store.contract.values import (
     Retention,
     Sizes,
     TableSize,
+    Unshipped,
 )
 
 __all__ = [
@@ -80,6 +82,8 @@ __all__ = [
     "TableSize",
     "Timers",
     "Unit",
+    "Unshipped",
+    "UnshippedRows",
     "WatchedServers",
 ]
 
@@ -98,6 +102,9 @@ class Unit(Protocol):
     @property
     def intervals(self) -> Intervals:
         """Differences between heads."""
+    @property
+    def unshipped(self) -> UnshippedRows:
+        """What the fleet's database lacks."""
     @property
     def checks(self) -> ChecksRows:
         """Checks, answered or not."""

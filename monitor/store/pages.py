@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from monitor.model.interval import Interval
 from monitor.model.life import Head, LastReading, Life
-from monitor.store.api import Unit
+from monitor.store.api import Unit, Unshipped
 from monitor.store.codec import dumps, loads
 
 
@@ -21,8 +21,11 @@ class Page:
     last: LastReading
 
 
-def store_page(unit: Unit, page: Page) -> None:
-    """Store a page that was never stored before; a known interval is refused."""
+def store_page(unit: Unit, page: Page, *, ship: bool = False) -> None:
+    """Store a page that was never stored before; a known interval is refused.
+
+    With `ship` it is queued for the fleet's database.
+    """
     for life in page.lives:
         if unit.lives.get(life.id) is None:
             unit.lives.add(life)
@@ -32,9 +35,11 @@ def store_page(unit: Unit, page: Page) -> None:
         unit.heads.put(head)
     unit.intervals.add(page.intervals)
     unit.readings.put(page.last)
+    if ship:
+        unit.unshipped.add(_to_ship(page))
 
 
-def store_page_again(unit: Unit, page: Page) -> None:
+def store_page_again(unit: Unit, page: Page, *, ship: bool = False) -> None:
     """Store a page that may have been stored already, and newer ones after it: then nothing changes.
 
     Going back to an older head would count twice what came after it, and an ended life must stay ended.
@@ -53,6 +58,18 @@ def store_page_again(unit: Unit, page: Page) -> None:
     last = unit.readings.get(page.last.reading.server)
     if last is None or last.reading.scraped_at < page.last.reading.scraped_at:
         unit.readings.put(page.last)
+    if ship:
+        # Perhaps once more than needed: the fleet's database passes over what it has.
+        unit.unshipped.add(_to_ship(page))
+
+
+def _to_ship(page: Page) -> list[Unshipped]:
+    """Each interval; and each life or head that comes without one."""
+    server = page.last.reading.server
+    rows = [Unshipped(0, interval.server, interval.life, interval.end) for interval in page.intervals]
+    alone = {life.id for life in page.lives} | {head.life for head in page.heads}
+    alone -= {interval.life for interval in page.intervals}
+    return rows + [Unshipped(0, server, life, None) for life in sorted(alone)]
 
 
 def packed(page: Page) -> bytes:

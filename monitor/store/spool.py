@@ -47,7 +47,9 @@ class SpoolState:
 class Spool:
     """Keeps pages. Safe from several threads."""
 
-    def __init__(self, store: Store, ring: Ring | None, clock: Clock) -> None:
+    def __init__(self, store: Store, ring: Ring | None, clock: Clock, *, ship: bool = False) -> None:
+        """With `ship` pages are queued for the fleet's database too."""
+        self._ship = ship
         self._store = store
         self._ring = ring
         self._clock = clock
@@ -79,7 +81,7 @@ class Spool:
             if self._away_since is None:
                 try:
                     with self._store.write(durable=False) as unit:
-                        store_page(unit, page)
+                        store_page(unit, page, ship=self._ship)
                     return
                 except PASSING as error:
                     if self._ring is None:
@@ -168,7 +170,7 @@ class Spool:
         # Durable: the queue forgets them next.
         with self._store.write() as unit:
             for page in pages:
-                store_page_again(unit, page)
+                store_page_again(unit, page, ship=self._ship)
 
     def _went_away(self, why: str) -> None:
         self._away_since = self._clock.monotonic()

@@ -22,6 +22,7 @@ from monitor.store.repositories.history import SqlHeads, SqlLives, SqlReadings, 
 from monitor.store.repositories.intervals import SqlIntervals
 from monitor.store.repositories.leases import SqlLeases
 from monitor.store.repositories.outbox import SqlOutbox
+from monitor.store.repositories.shipping import SqlUnshipped
 from monitor.store.repositories.telling import SqlAlerts, SqlAudit, SqlEvidence, SqlReports
 
 
@@ -47,6 +48,11 @@ class SqlUnit:
     def intervals(self) -> SqlIntervals:
         """Differences between heads."""
         return SqlIntervals(self.connection, self.edges)
+
+    @cached_property
+    def unshipped(self) -> SqlUnshipped:
+        """What the fleet's database lacks."""
+        return SqlUnshipped(self.connection)
 
     @cached_property
     def checks(self) -> SqlChecks:

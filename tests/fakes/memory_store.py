@@ -37,6 +37,7 @@ from monitor.model.record import (
 from monitor.model.rollout import Change, ChangeId, Lease, Rollout, RolloutId, RolloutState
 from monitor.model.server import GroupName, ServerName
 from monitor.store import ActiveRolloutExists, LifeTotals, Retention, Sizes, TableSize, Unit
+from monitor.store.api import Unshipped
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -119,6 +120,7 @@ class Tables:
         self.silences: Table[Silence] = Table("silences", lambda it: it.id)
         self.notices: Table[Notice] = Table("notices", lambda it: it.id)
         self.deliveries: Table[Delivery] = Table("deliveries", lambda it: (it.notice, it.receiver))
+        self.unshipped: Table[Unshipped] = Table("unshipped", lambda it: it.number)
         self.servers: Table[Watched] = Table("servers", lambda it: it.server)
         self.pauses: Table[Pause] = Table("pauses", lambda it: it.scope)
         self.commands: Table[Command] = Table("commands", lambda it: it.id)
@@ -152,6 +154,10 @@ class Lives:
     def update(self, life: Life) -> None:
         self._rows.replace(life)
 
+    def put(self, lives: Iterable[Life]) -> None:
+        for life in lives:
+            self._rows.put(life)
+
     def get(self, life: LifeId) -> Life | None:
         return self._rows.get(life)
 
@@ -177,6 +183,10 @@ class Heads:
         if head.life not in self._tables.lives.rows:
             raise StoreError(f"heads: life {head.life} is not in the store")
         self._tables.heads.put(head)
+
+    def remove(self, lives: Iterable[LifeId]) -> None:
+        gone = set(lives)
+        self._tables.heads.remove(lambda it: it.life not in gone)
 
     def of_server(self, server: ServerName) -> dict[LifeId, Head]:
         lives = Lives(self._tables).open_of(server)
@@ -212,6 +222,10 @@ class Intervals:
         found = self._tables.intervals.where(_in_span(servers, since, until), _by_end)[:limit]
         return found if details else [_without_details(interval) for interval in found]
 
+    def of_keys(self, keys: Sequence[tuple[ServerName, LifeId, datetime]]) -> list[Interval]:
+        wanted = set(keys)
+        return self._tables.intervals.where(lambda it: (it.server, it.life, it.end) in wanted, _by_end)
+
     def between_coarse(
         self,
         servers: Sequence[ServerName] | None,
@@ -246,6 +260,32 @@ class Intervals:
             generation_tokens=_sum(it.generation_tokens for it in traffic),
             prompt_tokens=_sum(it.prompt_tokens for it in traffic),
         )
+
+
+class UnshippedRows:
+    def __init__(self, tables: Tables) -> None:
+        self._rows = tables.unshipped
+
+    def add(self, rows: Iterable[Unshipped]) -> None:
+        for row in rows:
+            self._rows.add(replace(row, number=max(self._rows.rows, default=0) + 1))
+
+    def oldest(self, limit: int) -> list[Unshipped]:
+        return self._rows.where(lambda it: True, lambda it: it.number)[:limit]
+
+    def servers_after(self, number: int) -> set[ServerName]:
+        return {it.server for it in self._rows.rows.values() if it.number > number}
+
+    def remove(self, rows: Iterable[Unshipped]) -> None:
+        gone = {row.number for row in rows}
+        self._rows.remove(lambda it: it.number not in gone)
+
+    def forget(self, servers: Iterable[ServerName]) -> int:
+        gone = set(servers)
+        return self._rows.remove(lambda it: it.server not in gone)
+
+    def count(self) -> int:
+        return len(self._rows.rows)
 
 
 class ChecksRows:
@@ -393,6 +433,22 @@ class Leases:
     def get(self, name: str) -> Lease | None:
         last = self._rows.get(name)
         return last if last is not None and last.holder else None
+
+    def hold(self, names: Iterable[str], holder: str, ttl_seconds: float, now: datetime) -> dict[str, Lease]:
+        taken = {name: self.acquire(name, holder, ttl_seconds, now) for name in names}
+        return {name: lease for name, lease in taken.items() if lease is not None}
+
+    def standing(self, prefix: str, now: datetime) -> list[tuple[Lease, bool]]:
+        found = self._rows.where(lambda it: it.name.startswith(prefix) and it.holder != "", lambda it: it.name)
+        return [(lease, lease.expires_at > now) for lease in found]
+
+    def confirm(self, leases: Iterable[Lease], now: datetime) -> set[str]:
+        def is_ours(lease: Lease) -> bool:
+            last = self._rows.get(lease.name)
+            same = last is not None and (last.holder, last.fence) == (lease.holder, lease.fence)
+            return same and last is not None and last.expires_at > now
+
+        return {lease.name for lease in leases if is_ours(lease)}
 
     def _put(self, lease: Lease) -> Lease:
         self._rows.put(lease)
@@ -672,6 +728,7 @@ class MemoryUnit:
         self.heads = Heads(tables)
         self.intervals = Intervals(tables)
         self.checks = ChecksRows(tables)
+        self.unshipped = UnshippedRows(tables)
         self.servers = WatchedServers(tables)
         self.readings = Readings(tables)
         self.decisions = Decisions(tables)

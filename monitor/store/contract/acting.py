@@ -94,6 +94,18 @@ class Leases(Protocol):
     def release(self, lease: Lease) -> None:
         """Give a lease back; nothing happens where it is lost already."""
 
+    def hold(self, names: Iterable[str], holder: str, ttl_seconds: float, now: datetime) -> dict[str, Lease]:
+        """Take or prolong many at once, as `acquire` does each; those that `holder` has now, by name."""
+
+    def standing(self, prefix: str, now: datetime) -> list[tuple[Lease, bool]]:
+        """Leases whose names begin so and that somebody holds, by name; each with whether it is still in force."""
+
+    def confirm(self, leases: Iterable[Lease], now: datetime) -> set[str]:
+        """Names of those that are still in force with that holder and fence.
+
+        Nobody else can take them before this unit ends: what it writes is written under them.
+        """
+
     def get(self, name: str) -> Lease | None:
         """The lease as stored, expired or not; None where nobody holds it."""
 

@@ -10,7 +10,7 @@ from monitor.model.interval import Interval
 from monitor.model.life import Head, LastReading, Life, LifeId
 from monitor.model.record import Checks, Watched
 from monitor.model.server import ServerName
-from monitor.store.contract.values import LifeTotals
+from monitor.store.contract.values import LifeTotals, Unshipped
 
 
 class Lives(Protocol):
@@ -21,6 +21,9 @@ class Lives(Protocol):
 
     def update(self, life: Life) -> None:
         """Replace the life of that id; an unknown id is refused."""
+
+    def put(self, lives: Iterable[Life]) -> None:
+        """Store lives, each in place of the one with its id."""
 
     def get(self, life: LifeId) -> Life | None:
         """The life of that id; None where there is none."""
@@ -40,6 +43,9 @@ class Heads(Protocol):
 
     def put(self, head: Head) -> None:
         """Store a life's newest head in place of its last; the life must be stored."""
+
+    def remove(self, lives: Iterable[LifeId]) -> None:
+        """Forget the heads of these lives: whoever goes on with them counts from its own first page."""
 
     def of_server(self, server: ServerName) -> dict[LifeId, Head]:
         """Heads of the server's lives that have not ended."""
@@ -69,6 +75,9 @@ class Intervals(Protocol):
         Without `details` arrays, maps and histograms are left out (None or empty), which is several times faster.
         """
 
+    def of_keys(self, keys: Sequence[tuple[ServerName, LifeId, datetime]]) -> list[Interval]:
+        """The intervals with these keys, those that are there, by end."""
+
     def between_coarse(
         self,
         servers: Sequence[ServerName] | None,
@@ -90,6 +99,28 @@ class Intervals(Protocol):
 
     def totals(self, life: LifeId) -> LifeTotals:
         """Sums over the stored intervals of one life."""
+
+
+class UnshippedRows(Protocol):
+    """What a local store has and the fleet's database has not: a queue, filled with the intervals it is about."""
+
+    def add(self, rows: Iterable[Unshipped]) -> None:
+        """Put rows at the end; their numbers are given now."""
+
+    def oldest(self, limit: int) -> list[Unshipped]:
+        """The oldest rows, in order."""
+
+    def servers_after(self, number: int) -> set[ServerName]:
+        """Servers that have rows after that number."""
+
+    def remove(self, rows: Iterable[Unshipped]) -> None:
+        """Take rows away."""
+
+    def forget(self, servers: Iterable[ServerName]) -> int:
+        """Take away all rows of these servers; how many."""
+
+    def count(self) -> int:
+        """Rows in the queue."""
 
 
 class ChecksRows(Protocol):

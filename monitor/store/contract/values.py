@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.errors import StoreError
+from monitor.model.life import LifeId
 from monitor.model.rollout import Rollout
+from monitor.model.server import ServerName
 
 
 class ActiveRolloutExists(StoreError):
@@ -18,6 +20,19 @@ class ActiveRolloutExists(StoreError):
             f"group {existing.group} already has the active rollout {existing.id}"
             f" ({existing.current.describe()} -> {existing.proposed.describe()})"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Unshipped:
+    """Something of a life that the fleet's database lacks: an interval by its end, or (None) its head alone.
+
+    Numbers rise in the order in which things happened; 0 for one that is not stored yet.
+    """
+
+    number: int
+    server: ServerName
+    life: LifeId
+    end: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

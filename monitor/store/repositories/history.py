@@ -34,6 +34,10 @@ class SqlLives:
         """Replace the life of that id."""
         self._rows.replace(life, f"life {life.id}")
 
+    def put(self, lives: Iterable[Life]) -> None:
+        """Store lives, each in place of the one with its id."""
+        self._rows.put(lives)
+
     def get(self, life: LifeId) -> Life | None:
         """The life of that id."""
         return self._rows.one(LifeRow.id == life)
@@ -75,6 +79,10 @@ class SqlHeads:
     def put(self, head: Head) -> None:
         """Store a life's newest head."""
         self._rows.put([head])
+
+    def remove(self, lives: Iterable[LifeId]) -> None:
+        """Forget the heads of these lives."""
+        self._rows.remove(HeadRow.life.in_(list(lives)))
 
     def of_server(self, server: ServerName) -> dict[LifeId, Head]:
         """Heads of the server's open lives."""

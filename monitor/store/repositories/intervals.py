@@ -26,6 +26,8 @@ _ROW: Table = IntervalRow.metadata.tables[IntervalRow.__tablename__]
 _SIDE: Table = IntervalRow.metadata.tables[IntervalDetailRow.__tablename__]
 _KEY = (_ROW.c.server, _ROW.c.life, _ROW.c.end_at)
 _INSERT = _ROW.insert()
+#: Three parameters a key: far below what both databases take in one statement.
+_KEYS_AT_ONCE = 500
 _INSERT_SIDE = _SIDE.insert()
 _INSERT_NEW = {
     dialect: new_rows(dialect, _ROW).on_conflict_do_nothing().returning(*_KEY)
@@ -86,6 +88,14 @@ class SqlIntervals:
         )
         rows = self._connection.execute(statement.limit(limit))
         return [to_interval(row, self._edges) for row in rows]
+
+    def of_keys(self, keys: Sequence[tuple[ServerName, LifeId, datetime]]) -> list[Interval]:
+        """The intervals with these keys."""
+        found: list[Interval] = []
+        for begin in range(0, len(keys), _KEYS_AT_ONCE):
+            some = tuple_(*_KEY).in_(keys[begin : begin + _KEYS_AT_ONCE])
+            found += [to_interval(row, self._edges) for row in self._connection.execute(_WITH_DETAILS.where(some))]
+        return sorted(found, key=lambda interval: (interval.end, interval.server, interval.life))
 
     def between_coarse(
         self,

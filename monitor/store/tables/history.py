@@ -149,6 +149,18 @@ class RollupProgressRow(Base):
     until: Mapped[datetime] = mapped_column("until_at")
 
 
+class UnshippedRow(Base):
+    """Something that the fleet's database does not have yet; the numbers are the order in which it goes there."""
+
+    __tablename__ = "unshipped"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    number: Mapped[int] = mapped_column(Number, primary_key=True)
+    server: Mapped[ServerName]
+    life: Mapped[LifeId]
+    end: Mapped[datetime | None] = mapped_column("end_at")
+
+
 class ChecksRow(Base):
     """How many checks of a server in five minutes were answered and missed."""
 

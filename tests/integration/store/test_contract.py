@@ -11,7 +11,7 @@ from monitor.errors import StoreError
 from monitor.model.alert import AlertState
 from monitor.model.counts import LatencyCounts, SpeculationCounts, TrafficCounts
 from monitor.model.decision import DecisionState
-from monitor.model.life import Setting
+from monitor.model.life import LifeId, Setting
 from monitor.model.notice import DeliveryState, NoticeId
 from monitor.model.record import (
     EVERYTHING,
@@ -30,6 +30,7 @@ from monitor.model.record import (
 )
 from monitor.model.rollout import ChangeState, Outcome, RolloutState
 from monitor.store import ActiveRolloutExists, Store
+from monitor.store.api import Unshipped
 from tests.integration.store.values import (
     EAGLE,
     EAST,
@@ -468,6 +469,35 @@ class TestLeases:
             assert unit.leases.get("tuner") == theirs
             assert unit.leases.get("other") is None
 
+    def test_many_are_taken_at_once_and_those_of_others_left(self, store: Store) -> None:
+        with store.write() as unit:
+            theirs = unit.leases.acquire("watch:b", "host-b", 30, T0)
+            mine = unit.leases.hold(["watch:c", "watch:a", "watch:b"], "host-a", 60, T0)
+            assert {name: (lease.holder, lease.fence) for name, lease in mine.items()} == {
+                "watch:a": ("host-a", 1), "watch:c": ("host-a", 1),
+            }  # fmt: skip
+            again = unit.leases.hold(["watch:a", "watch:b"], "host-a", 60, at(30))
+            assert {name: (lease.fence, lease.expires_at) for name, lease in again.items()} == {
+                "watch:a": (1, at(90)), "watch:b": (2, at(90)),
+            }  # fmt: skip
+            assert unit.leases.hold([], "host-a", 60, T0) == {}
+            unit.leases.acquire("watch_x", "host-c", 30, T0)
+            unit.leases.release(again["watch:b"])
+        with store.read() as unit:
+            found = unit.leases.standing("watch:", at(70))
+            assert [(lease.name, in_force) for lease, in_force in found] == [("watch:a", True), ("watch:c", False)]
+            assert theirs is not None
+
+    def test_what_is_confirmed_is_ours_until_the_unit_ends(self, store: Store) -> None:
+        with store.write() as unit:
+            old = unit.leases.hold(["a", "b", "c"], "me", 30, T0)
+            unit.leases.hold(["b"], "other", 30, at(31))
+            unit.leases.hold(["c"], "me", 30, at(31))
+        with store.write() as unit:
+            assert unit.leases.confirm(old.values(), at(10)) == {"a"}
+            assert unit.leases.confirm(old.values(), at(30)) == set()
+            assert unit.leases.confirm([], T0) == set()
+
     def test_its_holder_prolongs_it_with_the_same_fence(self, store: Store) -> None:
         with store.write() as unit:
             first = unit.leases.acquire("tuner", "host-a", 30, T0)
@@ -653,6 +683,51 @@ class TestOutbox:
         with pytest.raises(StoreError, match="console"), store.write() as unit:
             ((_, delivery),) = unit.outbox.due(T0, 1)
             unit.outbox.update(replace(delivery, receiver="console"))
+
+
+class TestUnshipped:
+    def test_it_is_a_queue_that_knows_whose_rows_are_still_to_come(self, store: Store) -> None:
+        one, other = LifeId("a/m/0/1"), LifeId("b/m/0/1")
+        rows = [Unshipped(0, A, one, at(15)), Unshipped(0, B, other, None), Unshipped(0, A, one, at(30))]
+        with store.write() as unit:
+            unit.unshipped.add(rows)
+        with store.write() as unit:
+            first, second = unit.unshipped.oldest(2)
+            assert (first.server, first.life, first.end) == (A, one, at(15))
+            assert (second.server, second.end) == (B, None)
+            assert unit.unshipped.servers_after(second.number) == {A}
+            unit.unshipped.remove([first, second])
+        with store.write() as unit:
+            unit.unshipped.add([Unshipped(0, B, other, at(45))])
+            assert [row.end for row in unit.unshipped.oldest(9)] == [at(30), at(45)]
+            assert unit.unshipped.oldest(9)[0].number > second.number
+            assert unit.unshipped.count() == 2
+            assert unit.unshipped.forget([A]) == 1
+            assert [row.server for row in unit.unshipped.oldest(9)] == [B]
+
+
+class TestManyAtOnce:
+    def test_lives_are_stored_or_replaced_and_heads_forgotten(self, store: Store) -> None:
+        one, other = life("a/m/0/1"), life("b/m/0/1", server=B)
+        with store.write() as unit:
+            unit.lives.put([one, other])
+            unit.lives.put([replace(one, ended=at(5))])
+            unit.heads.put(head(one))
+            unit.heads.put(head(other))
+            unit.heads.remove([one.id, LifeId("nobody")])
+        with store.read() as unit:
+            assert (unit.lives.get(one.id), unit.lives.get(other.id)) == (replace(one, ended=at(5)), other)
+            assert (unit.heads.get(one.id), unit.heads.get(other.id)) == (None, head(other))
+
+    def test_intervals_are_found_by_their_keys(self, store: Store) -> None:
+        one, other = life("a/m/0/1"), life("b/m/0/1", server=B)
+        with store.write() as unit:
+            unit.lives.put([one, other])
+            unit.intervals.add([interval(each, end) for each in (one, other) for end in (15, 30, 45)])
+        with store.read() as unit:
+            keys = [(A, one.id, at(45)), (B, other.id, at(15)), (A, other.id, at(15)), (A, one.id, at(99))]
+            assert unit.intervals.of_keys(keys) == [interval(other, 15), interval(one, 45)]
+            assert unit.intervals.of_keys([]) == []
 
 
 class TestServers:

@@ -1,0 +1,84 @@
+"""Keeps rows of the fleet's database like those of the local store: small tables that one daemon alone writes.
+
+What was copied last is remembered by its hash, so that a turn costs a read of the local rows and writes what changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, TableClause, select
+
+from monitor.errors import StoreError
+from monitor.model.server import GroupName, ServerName
+from monitor.store.copying import plain_table
+from monitor.store.database import Database
+from monitor.store.records import new_rows
+from monitor.store.refusals import StoreAway, StoreBusy
+from monitor.store.tables import Base
+
+log = logging.getLogger(__name__)
+
+#: How far back changed rows are looked for: as long as a shared database may be away without a gap in its records.
+_BACK = timedelta(days=35)
+_CHUNK = 500
+
+
+class Mirror:
+    """What one daemon keeps alike; `servers` and `groups` are those it watches now."""
+
+    def __init__(self, local: Database, shared: Database) -> None:
+        self._local = local
+        self._shared = shared
+        self._known: dict[tuple[str, tuple[Any, ...]], int] = {}
+
+    def turn(self, servers: Sequence[ServerName], groups: Sequence[GroupName], now: datetime) -> int:
+        """Copy what changed; the number of rows. Raises StoreError where the database is away."""
+        copied = 0
+        for table, where in _wanted(servers, groups, now - _BACK):
+            keys = [column.name for column in Base.metadata.tables[table.name].primary_key]
+            with self._local.reading() as reading:
+                rows = [dict(row) for row in reading.execute(select(table).where(where)).mappings()]
+            changed = []
+            for row in rows:
+                key, content = (table.name, tuple(row[name] for name in keys)), hash(tuple(row.values()))
+                if self._known.get(key) != content:
+                    changed.append((key, content, row))
+            for begin in range(0, len(changed), _CHUNK):
+                chunk = changed[begin : begin + _CHUNK]
+                self._put(table, keys, [row for _, _, row in chunk])
+                self._known.update({key: content for key, content, _ in chunk})
+                copied += len(chunk)
+        return copied
+
+    def _put(self, table: TableClause, keys: Sequence[str], rows: list[dict[str, Any]]) -> None:
+        try:
+            with self._shared.writing(durable=True) as connection:
+                insert = new_rows(connection.dialect.name, table)
+                rest = {column.name: insert.excluded[column.name] for column in table.c if column.name not in keys}
+                connection.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=rest), rows)
+        except (StoreAway, StoreBusy):
+            raise
+        except StoreError as error:
+            # Two hosts that changed one group at once: each has its record, the fleet's database takes one of them.
+            log.warning("rows not taken by the fleet's database table=%s rows=%d: %s", table.name, len(rows), error)
+
+
+def _wanted(
+    servers: Sequence[ServerName], groups: Sequence[GroupName], since: datetime
+) -> Iterator[tuple[TableClause, ColumnElement[bool]]]:
+    """Tables in the order in which they refer to each other, and which rows of them are ours and new enough."""
+    by_server = {"readings": "scraped_at", "checks": "end_at", "baselines": "updated_at", "last_good": "at"}
+    for name, moment in by_server.items():
+        table = plain_table(name)
+        yield table, table.c.server.in_(servers) & (table.c[moment] > since)
+    for name, moment in {"decisions": "made_at", "rollouts": "created_at"}.items():
+        table = plain_table(name)
+        yield table, table.c.group_name.in_(groups) & (table.c[moment] > since)
+    changes = plain_table("changes")
+    yield changes, changes.c.server.in_(servers) & (changes.c.entered_at > since)
+    alerts = plain_table("alerts")
+    yield alerts, alerts.c.active_since > since
