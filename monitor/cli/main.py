@@ -31,7 +31,7 @@ COMMANDS = {
     **dict.fromkeys(("tune", "launch"), "advising"),
     "advise": "advise",
     "doctor": "doctor",
-    "db": "setting_up",
+    "db": "database",
     **dict.fromkeys(("install", "adopt"), "installing"),
 }
 

@@ -1,31 +1,29 @@
-"""Commands for setting up: init, check, db."""
+"""Commands for setting up: init, check."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from monitor.cli.context import LOCAL_DB, Context, find_config, state_folder
+from monitor.cli.context import Context, find_config, state_folder
 from monitor.cli.looking import Json
-from monitor.cli.output import console, errors, print_json, table
-from monitor.cli.recovering import db_recover
+from monitor.cli.output import console, errors, print_json
 from monitor.clock import SystemClock
 from monitor.config.everything import every_problem
 from monitor.config.load import without_password
 from monitor.config.scalars import http_url
 from monitor.dialects import Dialects
-from monitor.errors import ConfigError, MonitorError, Problem, ScrapeError
+from monitor.errors import ConfigError, Problem, ScrapeError
 from monitor.launch import redact
 from monitor.model.reading import Reading, Verdict
 from monitor.model.server import Engine, ServerName
 from monitor.scrape.client import ACCEPT_PAGE, ServerClient
 from monitor.scrape.probe import ServerProbe
 from monitor.scrape.watchdog import Watchdog
-from monitor.store import open_store
 from monitor.targets.local import LocalServer, find_servers, server_behind
 
 _LOOK_SECONDS = 5.0
@@ -234,46 +232,3 @@ def _quoted(text: str) -> str:
 
 def _comment(text: str) -> str:
     return " ".join(text.split())
-
-
-db = typer.Typer(help="The store: its schema and size.", no_args_is_help=True, rich_markup_mode=None)
-
-db.command("recover")(db_recover)
-
-
-@db.command("upgrade")
-def db_upgrade(ctx: typer.Context, as_json: Json = False) -> None:
-    """Bring the store's tables to this version; a backup of the file is kept first."""
-    context: Context = ctx.obj
-    folder = context.folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-    except OSError as error:
-        raise MonitorError(f"{folder}: cannot be made ({error.strerror})") from error
-    path = folder / LOCAL_DB
-    store = open_store(f"sqlite:///{path}")
-    try:
-        steps = store.upgrade()
-        revision = store.revision()
-    finally:
-        store.close()
-    if as_json:
-        print_json({"store": str(path), "steps": steps, "revision": revision})
-    else:
-        done = f"{len(steps)} step{'s' if len(steps) != 1 else ''}" if steps else "nothing to do"
-        console.print(f"{path}: {done}, now at revision {revision}", markup=False)
-
-
-@db.command("size")
-def db_size(ctx: typer.Context, as_json: Json = False) -> None:
-    """How big the store is, table by table."""
-    context: Context = ctx.obj
-    with context.reading() as store:
-        sizes = store.sizes()
-    if as_json:
-        rows: list[dict[str, Any]] = [{"name": t.name, "rows": t.rows, "bytes": t.bytes} for t in sizes.tables]
-        print_json({"total_bytes": sizes.total_bytes, "tables": rows})
-        return
-    rows_text = [[t.name, f"{t.rows:,}", "–" if t.bytes is None else f"{t.bytes / 1024:,.0f}"] for t in sizes.tables]
-    console.print(table(("table", "rows", "KiB"), rows_text, right=(1, 2)))
-    console.print(f"total {sizes.total_bytes / 1024:,.0f} KiB")

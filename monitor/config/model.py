@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from monitor.config.scalars import (
     ClockTime,
+    DatabaseUrl,
     Duration,
     HttpUrl,
     ListenAddress,
@@ -323,9 +324,23 @@ class Retention(Section):
     decisions: PositiveDuration = Field(400 * 86400.0, description="Decisions, rollouts, alerts and notices.")
 
 
+class SharedStore(Section):
+    """One PostgreSQL database for all daemons of a fleet, beside the local file of each."""
+
+    url: DatabaseUrl = Field(description="Address of the database, e.g. `postgresql://acceptd@db.example/acceptd`.")
+    password: SecretStr | None = Field(None, description="Password of its user.")
+    password_file: Path | None = Field(None, description="File whose first line is that password.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        one_of(self, "password", "password_file")
+        return self
+
+
 class StoreConfig(Section):
     """Where history is kept."""
 
+    shared: SharedStore | None = Field(None, description="Database of the fleet; without it each host is alone.")
     retention: Retention = Field(default_factory=lambda: Retention.model_validate({}), description="How long.")
     spool_size: Size = Field(
         64 * 1024**2, ge=64 * 1024,

@@ -62,6 +62,19 @@ def _token_count(value: Any) -> int:
     return value
 
 
+def database_url(value: str) -> str:
+    """The address of a PostgreSQL database; never repeats a password."""
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("postgresql", "postgres") or not parts.path.strip("/"):
+        raise ValueError("an address such as postgresql://acceptd@db.example:5432/acceptd")
+    if parts.password:
+        raise ValueError("an address without a password in it (use `password_file`)")
+    return value
+
+
 def _listen(value: str) -> str:
     host, _, port = value.rpartition(":")
     if not host or not port.isdigit() or not 0 <= int(port) <= 65535:
@@ -115,6 +128,7 @@ PositiveDuration = Annotated[float, BeforeValidator(seconds), AfterValidator(_po
 TokenCount = Annotated[int, BeforeValidator(_token_count)]
 Size = Annotated[int, BeforeValidator(size_bytes)]
 HttpUrl = Annotated[str, AfterValidator(http_url)]
+DatabaseUrl = Annotated[str, AfterValidator(database_url)]
 ListenAddress = Annotated[str, AfterValidator(_listen)]
 TimeZone = Annotated[str, AfterValidator(_zone)]
 ClockTime = Annotated[time, BeforeValidator(_clock_time)]

@@ -40,6 +40,9 @@ class Database(Protocol):
     def sizes(self) -> Sizes:
         """How big it is."""
 
+    def faults(self) -> list[str]:
+        """What the database finds wrong with itself, a sentence each; every row is read, which may take minutes."""
+
     def close(self) -> None:
         """Close all connections."""
 

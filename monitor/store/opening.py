@@ -13,11 +13,13 @@ from monitor.store.schema import Schema
 from monitor.store.sql import SqlStore
 from monitor.store.sqlite import ReadonlySqliteDatabase, SqliteDatabase
 
-_EXPECTED = "expected sqlite:////path/to/file.db or postgresql+psycopg://user@host/database"
+_EXPECTED = "expected sqlite:////path/to/file.db or postgresql://user@host/database"
 
 
-def open_store(url: str, *, migrations: Path | None = None, database_time: bool = True) -> SqlStore:
-    """The store at `url`: `sqlite:////path/local.db` or `postgresql+psycopg://…`.
+def open_store(
+    url: str, *, password: str | None = None, migrations: Path | None = None, database_time: bool = True
+) -> SqlStore:
+    """The store at `url`: `sqlite:////path/local.db` or `postgresql://…`.
 
     `migrations` replaces the shipped revisions. With `database_time` leases on PostgreSQL go by the database's clock
     and not by `now`. Raises StoreError for an address that is neither; the text repeats no part of it but the first
@@ -32,8 +34,9 @@ def open_store(url: str, *, migrations: Path | None = None, database_time: bool 
         if not parsed.database or parsed.database == ":memory:" or parsed.database.startswith("file:"):
             raise StoreError(f"the store's address names no file: {_EXPECTED}")
         return SqlStore(SqliteDatabase(Path(parsed.database)), schema)
-    if parsed.get_backend_name() == "postgresql":
-        database = PostgresDatabase(parsed.set(drivername="postgresql+psycopg"))
+    if parsed.get_backend_name() in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+        database = PostgresDatabase(parsed if password is None else parsed.set(password=password))
         return SqlStore(database, schema, database_time=database_time)
     raise StoreError(f"the store's address begins with {parsed.drivername}: {_EXPECTED}")
 

@@ -32,6 +32,7 @@ _LATENCIES = (
     ("e", "e2e_request"),
     ("q", "queue"),
 )
+_HISTOGRAMS = ("p", "o", *(key for key, _ in _LATENCIES))
 
 
 def pack(interval: Interval, edges_number: Callable[[Edges], int]) -> str | None:
@@ -112,6 +113,17 @@ class Unpacked:
         rest = len(edges) - first - len(values)
         cumulative = (*(0.0,) * first, *map(float, values), *(float(values[-1]) if values else 0.0,) * rest)
         return Histogram(edges, cumulative, float(total), float(count))
+
+
+def renumbered(text: str | None, numbers: Mapping[int, int]) -> str | None:
+    """A side row whose histograms refer to edges by other numbers: for another database. KeyError where one lacks."""
+    if text is None or all(old == new for old, new in numbers.items()):
+        return text
+    tree = json.loads(text)
+    for key in _HISTOGRAMS:
+        if key in tree:
+            tree[key][0] = numbers[tree[key][0]]
+    return to_json(tree)
 
 
 def _short(value: float) -> float | int:

@@ -98,6 +98,16 @@ class PostgresDatabase:
                 found.append(TableSize(name=name, rows=rows, bytes=taken))
         return Sizes(total_bytes=total, tables=tuple(sorted(found, key=lambda it: (-(it.bytes or 0), it.name))))
 
+    def faults(self) -> list[str]:
+        """Indexes and constraints that PostgreSQL marks as not valid; it checks pages as it reads them."""
+        with self.reading() as connection:
+            index = text("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid")
+            constraint = text("SELECT conname FROM pg_constraint WHERE NOT convalidated")
+            return [
+                *(f"index {name} is not valid: REINDEX INDEX {name}" for (name,) in connection.execute(index)),
+                *(f"constraint {name} was never validated" for (name,) in connection.execute(constraint)),
+            ]
+
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()

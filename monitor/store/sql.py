@@ -10,8 +10,11 @@ from typing import TypeVar
 
 from monitor.errors import StoreError
 from monitor.store.api import Retention, Sizes, Unit
+from monitor.store.contract.values import Age, Lag
+from monitor.store.copying import copy
 from monitor.store.database import Database
 from monitor.store.edges import EdgesCache
+from monitor.store.inspecting import ages, lags
 from monitor.store.refusals import StoreBusy
 from monitor.store.retention import prune
 from monitor.store.rolling import roll_up
@@ -91,6 +94,26 @@ class SqlStore:
     def sizes(self) -> Sizes:
         """How big the store is."""
         return self._database.sizes()
+
+    def faults(self) -> list[str]:
+        """What is wrong with the data, a sentence each; empty where nothing is found."""
+        return self._database.faults()
+
+    def ages(self) -> tuple[Age, ...]:
+        """Oldest and newest row of each table."""
+        with self._database.reading() as connection:
+            return ages(connection)
+
+    def lags(self) -> tuple[Lag, ...]:
+        """How far rollups are behind, by step."""
+        with self._database.reading() as connection:
+            return lags(connection)
+
+    def copy_from(
+        self, source: SqlStore, told: Callable[[str, int], None] = lambda table, rows: None
+    ) -> dict[str, int]:
+        """Take over all rows of another store that are not known here; how many, by table."""
+        return copy(source._database, self._database, self._edges, told)
 
     def roll_up(self, now: datetime) -> int:
         """Bring rollups up to date."""

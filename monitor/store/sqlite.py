@@ -107,6 +107,11 @@ class SqliteDatabase:
         with self.reading() as connection:
             return Sizes(total_bytes=total, tables=_table_sizes(connection))
 
+    def faults(self) -> list[str]:
+        """What `integrity_check` and `foreign_key_check` find."""
+        with self.reading() as connection:
+            return _faults(connection)
+
     def close(self) -> None:
         """Close all connections; the last one folds the WAL into the file."""
         self._reader.dispose()
@@ -188,6 +193,11 @@ class ReadonlySqliteDatabase:
         with self.reading() as connection:
             return Sizes(total_bytes=total, tables=_table_sizes(connection))
 
+    def faults(self) -> list[str]:
+        """What `integrity_check` and `foreign_key_check` find."""
+        with self.reading() as connection:
+            return _faults(connection)
+
     def close(self) -> None:
         """Nothing stays open between units."""
         self._reader.dispose()
@@ -263,6 +273,12 @@ def _synchronous(engine: Engine, level: str) -> Iterator[None]:
 def _unchecked(engine: Engine) -> Iterator[None]:
     with _pragma(engine, "PRAGMA foreign_keys = OFF", "PRAGMA foreign_keys = ON"):
         yield
+
+
+def _faults(connection: Connection) -> list[str]:
+    found = [text for (text,) in connection.exec_driver_sql("PRAGMA integrity_check(20)") if text != "ok"]
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+    return found + [f"table {name}: row {row} refers to {parent}, which lacks it" for name, row, parent, _ in broken]
 
 
 def _table_sizes(connection: Connection) -> tuple[TableSize, ...]:

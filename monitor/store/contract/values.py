@@ -59,6 +59,25 @@ class TableSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Age:
+    """The oldest and newest moment in a table, by the column that its retention goes by; None where it is empty."""
+
+    table: str
+    oldest: datetime | None
+    newest: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far rollups of one step are behind: the server that is furthest, and up to which end it is rolled up."""
+
+    step_seconds: int
+    server: str
+    until: datetime
+    newest: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """How big a store is: everything in bytes, and each table, largest first."""
 

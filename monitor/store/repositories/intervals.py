@@ -68,7 +68,10 @@ class SqlIntervals:
         stored = {(life, end) for _, life, end in result}
         first = {(interval.life, interval.end): interval for interval in reversed(intervals)}
         fresh = [first[key] for key in stored]
-        self._rollups.set_back(fresh)
+        earliest: dict[ServerName, datetime] = {}
+        for interval in fresh:
+            earliest[interval.server] = min(earliest.get(interval.server, interval.end), interval.end)
+        self._rollups.set_back(earliest)
         return fresh
 
     def between(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,11 +78,8 @@ class SqlRollups:
             insert.on_conflict_do_update(index_elements=["server", "step"], set_={"until_at": insert.excluded.until_at})
         )
 
-    def set_back(self, intervals: Iterable[Interval]) -> None:
-        """Older intervals have come in: what they belong to is to be rolled up again."""
-        first: dict[ServerName, datetime] = {}
-        for interval in intervals:
-            first[interval.server] = min(first.get(interval.server, interval.end), interval.end)
+    def set_back(self, first: Mapping[ServerName, datetime]) -> None:
+        """Intervals have come in late, each server's first with that end: they are to be rolled up again."""
         for server, end in first.items():
             for step in STEPS:
                 before = bucket_end(end, step) - timedelta(seconds=step)

@@ -26,7 +26,10 @@ def test_help_lists_every_command_with_a_sentence(acceptd: Run) -> None:
         assert len(line.split()) > 3
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "launch render", "db upgrade", "db size"])
+SUBCOMMANDS = ("launch render", "db upgrade", "db size", "db check", "db export", "db import")
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *SUBCOMMANDS])
 def test_every_command_has_help_of_its_own(acceptd: Run, command: str) -> None:
     said = acceptd(*command.split(), "--help")
     assert said.code == 0

@@ -289,4 +289,9 @@ class TestTheRest:
         data = ("--data-dir", str(folder))
         assert list(answer(*data, "db", "upgrade", "--json")) == self.keys("db upgrade")
         real = answer(*data, "db", "size", "--json")
-        assert [*real, *real["tables"][0]] == self.keys("db size")
+        keys = {*real, *real["tables"][0]}
+        assert keys <= set(self.keys("db size")) <= keys | {"step_seconds", "server", "until", "newest"}
+        assert list(answer(*data, "db", "check", "--json")) == self.keys("db check")
+        copy = folder / "copy.db"
+        assert list(answer(*data, "db", "export", str(copy), "--json")) == self.keys("db export")
+        assert list(answer(*data, "db", "import", str(copy), "--json")) == self.keys("db import")
