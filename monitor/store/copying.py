@@ -55,7 +55,7 @@ def copy(source: Database, target: Database, edges: EdgesCache, told: Told) -> d
         numbers = _copy_edges(reading, target, edges)
         for name in _order():
             seen = copied[name] = 0
-            for rows in _chunks(reading, _plain(name)):
+            for rows in _chunks(reading, plain_table(name)):
                 seen += len(rows)
                 if name == IntervalRow.__tablename__:
                     added = _copy_intervals(reading, target, rows, numbers)
@@ -71,7 +71,7 @@ def _order() -> list[str]:
     return [*names, *_LAST]
 
 
-def _plain(name: str) -> TableClause:
+def plain_table(name: str) -> TableClause:
     """The table with text where the model has nested values and words: nothing is decoded on its way."""
     text = (Nested, Word, PlainText)
     columns = Base.metadata.tables[name].columns
@@ -96,7 +96,7 @@ def _copy_edges(reading: Connection, target: Database, cache: EdgesCache) -> Map
 
 
 def _copy_rows(target: Database, name: str, rows: Sequence[Row], numbers: Mapping[int, int]) -> int:
-    plain = _plain(name)
+    plain = plain_table(name)
     with target.writing(durable=True) as connection:
         if name in _NUMBERED:
             rows = [{key: value for key, value in row.items() if key != "number"} for row in rows]
@@ -123,7 +123,7 @@ def _unknown(connection: Connection, plain: TableClause, rows: Sequence[Row]) ->
 
 def _copy_intervals(reading: Connection, target: Database, rows: Sequence[Row], numbers: Mapping[int, int]) -> int:
     """Intervals that are new, with their side rows; rollups that are there already are set back."""
-    plain, side = _plain(IntervalRow.__tablename__), _plain(IntervalDetailRow.__tablename__)
+    plain, side = plain_table(IntervalRow.__tablename__), plain_table(IntervalDetailRow.__tablename__)
     first, last = rows[0], rows[-1]
     keys = tuple(side.c[name] for name in ("server", "life", "end_at"))
     # The chunk is one range of the key, and the side rows have the same key.

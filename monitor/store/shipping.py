@@ -1,8 +1,8 @@
 """From the local store to the fleet's database, and back to whoever takes a server over: each count once.
 
 A batch goes in one transaction there, under the leases of its servers: a daemon that was paused and lost them writes
-nothing. A head goes with the last interval that it closes and never before; while more of its server is on its way it is
-taken away there, so that nobody who takes over counts twice what is still to come.
+nothing. A head goes with the last interval that it closes and never before; while more of its server is on its way it
+is taken away there, so that nobody who takes over counts twice what is still to come.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BATCH = 2000
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """What one batch brought: intervals stored there, rows given up since their server is another's, whether more wait."""
+    """What one batch brought: intervals stored, rows given up since their server is another's, whether more wait."""
 
     intervals: int = 0
     given_up: int = 0
@@ -78,9 +78,8 @@ def adopt(shared: Store, local: Store, servers: Iterable[ServerName], since: dat
             unit.lives.put(_ended(life, now) for life in known if life.id not in lives)
             unit.heads.remove(life.id for life in known)
         unit.lives.put(lives.values())
-        for found in heads.values():
-            for head in found.values():
-                unit.heads.put(head)
+        for head in (head for own in heads.values() for head in own.values()):
+            unit.heads.put(head)
         return unit.intervals.add(intervals, skip_known=True)
 
 
