@@ -9,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run demo test lint unit integration test-vllm test-llamacpp bench soak services clean
+.PHONY: run demo test lint unit integration test-vllm test-llamacpp bench soak audit services clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "acceptd needs Python 3.11 or newer" >&2; exit 1; }
@@ -57,6 +57,11 @@ test-llamacpp: $(STAMP)
 # An hour in simulated time, sixty times as fast, with memory and lag drawn (build/soak); then the killing starts.
 soak: $(STAMP)
 	$(BIN)/python -m tests.soak $(ARGS)
+
+# Known vulnerabilities of what is installed, as far as the database can be reached; and the list of parts.
+audit: $(STAMP)
+	@$(BIN)/python -m tests.supply.audit
+	@$(BIN)/python -m tests.supply.sbom build/acceptd.cdx.json
 
 bench: $(STAMP)
 	@tests/services.sh prometheus

@@ -88,7 +88,7 @@ def read_answer(url: str, status: int, content_type: str, body: bytes) -> tuple[
         raise DiscoveryError(f"{url}: content type {content_type!r}, expected application/json")
     try:
         return tuple(parse_groups(json.loads(body), url))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DiscoveryError(f"{url}: is not JSON ({error})") from error
 
 
