@@ -76,7 +76,7 @@ def _print(statuses: Sequence[SloStatus]) -> None:
     rows = []
     for status in statuses:
         one = status.slo
-        scope = status.scope.get("server") or status.scope.get("group") or "–"
+        scope = next((status.scope[key] for key in ("server", "group", "model") if status.scope.get(key)), "–")
         aim = f"{one.objective:.4g} of {one.period_days:g} d" + (", report only" if one.report_only else "")
         left = status.attainment.error_budget_remaining
         rows.append([one.name, scope, aim, share(status.attainment.sli), share(left), number(status.burn_rate),

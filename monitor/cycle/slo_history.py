@@ -48,6 +48,7 @@ def feed_server(book: SloBook, unit: Unit, server: ServerName, now: datetime, *,
     since = complete_until(now - timedelta(seconds=book.longest_seconds), _HOUR)
     coarsest = max(since, complete_until(now - _COARSEST_FROM, _HOUR))
     coarse = max(since, complete_until(now - _COARSE_FROM, _FIVE_MINUTES))
+    book.learn(unit.lives.of(server, since, now))
     spans = planned_spans(unit, server, since, now, warmup_seconds)
 
     def feed(intervals: Iterable[Interval], sliced: bool | None) -> None:

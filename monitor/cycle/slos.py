@@ -45,6 +45,7 @@ class _Page:
     server: ServerName
     at: datetime
     answered: bool
+    lives: tuple[Life, ...]
     intervals: tuple[Interval, ...]
     is_changing: bool
     is_warming: bool
@@ -128,7 +129,7 @@ class SloKeeper:
 
     def noted(self, reading: Reading, lives: Iterable[Life], intervals: Iterable[Interval]) -> None:
         """Count a scrape, stored before, that brought these lives and intervals."""
-        server, at = reading.server, reading.scraped_at
+        server, at, lives = reading.server, reading.scraped_at, tuple(lives)
         opinion = self._answers(server)
         answered = opinion is not False if is_answer(reading) else opinion is True
         with self._lock:
@@ -139,7 +140,7 @@ class SloKeeper:
             if answered or at > self._starting.get(server, at):
                 self._starting.pop(server, None)
             page = _Page(
-                server, at, answered, tuple(intervals),
+                server, at, answered, lives, tuple(intervals),
                 is_changing=server in self._changing or server in self._starting,
                 is_warming=at <= self._warm_until.get(server, at - timedelta(seconds=1)),
             )  # fmt: skip
@@ -202,6 +203,7 @@ class SloKeeper:
             self.stored(checks)
 
     def _count(self, page: _Page) -> None:
+        self._book.learn(page.lives)
         for interval in page.intervals:
             self._book.add_interval(interval, planned=page.is_changing or page.is_warming)
         self._book.add_check(page.server, page.at, page.answered, planned=page.is_changing)

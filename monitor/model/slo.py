@@ -50,6 +50,7 @@ class Slo:
 
     `threshold` is the bound of a good event: seconds for latencies, a ratio for acceptance and efficiency, tokens per
     second for throughput, None for availability and uptime. `group` or `server` narrow it; None means every one.
+    `model` counts one model on all servers of the fleet together.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Slo:
     threshold: float | None = None
     group: str | None = None
     server: str | None = None
+    model: str | None = None
     report_only: bool = False
     #: Valid events a window must have before its burn rate is judged: few requests make one slow one look like a fire.
     minimum_events: float = 0.0

@@ -91,6 +91,7 @@ def _slos(
     """Every objective of every group over the report's days, from the intervals that were read for it anyway."""
     book = SloBook(policies, {group.name: group.servers for group in groups})
     for own in pairs.values():
+        book.learn(life for life, _ in own)
         for _, interval in own:
             if start < interval.end <= end:
                 book.add_interval(interval)

@@ -105,7 +105,7 @@ def _group(inputs: Inputs, group: Group) -> GroupReport:
         servers=tuple(_server(inputs, name) for name in group.servers),
         changes=tuple(_change(change) for change in sorted(changes, key=lambda c: c.entered_at)),
         advice=_advice(decision) if decision is not None else None,
-        slos=tuple(_slo(status, group.name) for status in inputs.slos if status.scope.get("group") == group.name),
+        slos=tuple(_slo(status, group.name) for status in inputs.slos if group.name in status.groups),
         alerts=tuple(_alert(a) for a in inputs.alerts if _concerns(a, group) and a.fired_at is not None),
     )
 

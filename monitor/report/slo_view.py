@@ -16,6 +16,7 @@ def slo_view(status: SloStatus) -> dict[str, Any]:
         "threshold": slo.threshold,
         "group": status.scope.get("group") or None,
         "server": status.scope.get("server"),
+        "model": status.scope.get("model"),
         "objective": slo.objective,
         "period_days": slo.period_days,
         "report_only": slo.report_only,

@@ -7,10 +7,11 @@ missed checks do not count, since the change has its own judgement; failed reque
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from monitor.model.interval import Interval
+from monitor.model.life import Life, LifeId
 from monitor.model.outcome import RuleOutcome
 from monitor.model.server import GroupName, ServerName
 from monitor.model.slo import Indicator
@@ -30,6 +31,8 @@ class _Page:
     servers: frozenset[ServerName]
     ledger: Ledger
     tallies: dict[ServerName, SliceTally] = field(default_factory=dict)
+    #: Groups whose servers it counts; of a model those that were seen to have it.
+    groups: set[GroupName] = field(default_factory=set)
 
     def add(self, interval: Interval, planned: bool) -> None:
         slo = self.policy.slo
@@ -64,6 +67,8 @@ class SloBook:
         members = {group: frozenset(servers) for group, servers in groups.items()}
         self._pages = [page for policy in policies for page in _pages(policy, members)]
         self._by_server: dict[ServerName, list[_Page]] = {}
+        self._models: dict[LifeId, str] = {}
+        self._group_of = {server: group for group, servers in members.items() for server in servers}
         for page in self._pages:
             for server in page.servers:
                 self._by_server.setdefault(server, []).append(page)
@@ -78,6 +83,10 @@ class SloBook:
         """What is counted: which parts of the store must be read again."""
         return frozenset(page.policy.slo.indicator for page in self._pages)
 
+    def learn(self, lives: Iterable[Life]) -> None:
+        """Of which model each life is: an SLO of a model counts no interval of a life that it was not told of."""
+        self._models.update({life.id: life.model for life in lives})
+
     def add_interval(self, interval: Interval, *, planned: bool = False, sliced: bool | None = None) -> None:
         """Count an interval; `planned` when its server is being changed by us.
 
@@ -85,8 +94,14 @@ class SloBook:
         be coarser for events, which add up, than for slices, which do not.
         """
         for page in self._by_server.get(interval.server, ()):
-            if sliced is None or page.policy.slo.indicator.is_sliced is sliced:
-                page.add(interval, planned)
+            slo = page.policy.slo
+            if sliced is not None and slo.indicator.is_sliced is not sliced:
+                continue
+            if slo.model is not None:
+                if self._models.get(interval.life) != slo.model:
+                    continue
+                page.groups.add(self._group_of[interval.server])
+            page.add(interval, planned)
 
     def add_check(self, server: ServerName, at: datetime, ok: bool, *, planned: bool = False) -> None:
         """Count a scrape or a probe, answered or not, for uptime."""
@@ -104,7 +119,10 @@ class SloBook:
         for page in self._pages:
             for tally in page.tallies.values():
                 page.add_slice(tally.close(now))
-        found = [status_of(p.policy.slo, p.policy.windows, p.ledger, p.scope, now) for p in self._pages]
+        found = [
+            replace(status_of(p.policy.slo, p.policy.windows, p.ledger, p.scope, now), groups=frozenset(p.groups))
+            for p in self._pages
+        ]
         return tuple(sorted(found, key=_by_budget))
 
     def outcomes(self, statuses: Iterable[SloStatus]) -> tuple[RuleOutcome, ...]:
@@ -121,8 +139,11 @@ def _pages(policy: SloPolicy, members: Mapping[GroupName, frozenset[ServerName]]
     slo = policy.slo
 
     def page(scope: Mapping[str, str], servers: frozenset[ServerName]) -> _Page:
-        return _Page(policy, scope, servers, Ledger(slo.period_days * 86400.0))
+        groups = {GroupName(scope["group"])} if scope.get("group") else set()
+        return _Page(policy, scope, servers, Ledger(slo.period_days * 86400.0), groups=groups)
 
+    if slo.model is not None:
+        return [page({"model": slo.model}, frozenset().union(*members.values()))]
     if slo.server is not None:
         name = ServerName(slo.server)
         group = next((group for group, servers in members.items() if name in servers), "")
@@ -151,7 +172,7 @@ def freezes(statuses: Iterable[SloStatus], group: str) -> str:
     Only windows that page count: a slow burn is no incident that a change could disturb.
     """
     for status in statuses:
-        is_ours = status.scope.get("group") == group and status.slo.indicator in FREEZING
+        is_ours = group in status.groups and status.slo.indicator in FREEZING
         if is_ours and any(burn.is_burning and burn.window.severity == "page" for burn in status.burns):
             return f"SLO {status.slo.name} of {group} burns its error budget"
     return ""

@@ -43,7 +43,7 @@ class Burn:
 
 @dataclass(frozen=True, slots=True)
 class SloStatus:
-    """One SLO in one scope at one moment. `scope` are its labels (`group`, `server`).
+    """One SLO in one scope at one moment. `scope` are its labels (`group`, `server`, `model`).
 
     `exhausted_in_seconds`: until the budget is gone at the burn rate of the last hour; 0 when it is, None when it does
     not burn.
@@ -54,6 +54,8 @@ class SloStatus:
     burns: tuple[Burn, ...]
     burn_rate: float | None
     exhausted_in_seconds: float | None
+    #: The groups whose servers it counts.
+    groups: frozenset[str] = frozenset()
 
     @property
     def slo(self) -> Slo:

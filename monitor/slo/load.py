@@ -70,6 +70,7 @@ class SloModel(_Part):
     threshold: Annotated[float, BeforeValidator(_threshold)] | None = None
     group: str | None = None
     server: str | None = None
+    model: str | None = None
     minimum_events: float = Field(0.0, ge=0, allow_inf_nan=False)
     slice: Annotated[float, BeforeValidator(_seconds)] = 300.0
     windows: list[str] | None = None
@@ -149,6 +150,13 @@ def _policy(document: Document, path: Path, raw: object, found: list[Problem]) -
     if wanted:
         mistake("threshold", wanted)
         return None
+    narrowed = [key for key in ("group", "server", "model") if getattr(model, key) is not None]
+    if len(narrowed) > 1:
+        mistake(narrowed[1], f"only one of group, server and model ({narrowed[0]} is given too)")
+        return None
+    if model.model is not None and indicator in (Indicator.AVAILABILITY, Indicator.UPTIME):
+        mistake("model", f"a group or a server: {indicator} is counted for each server, whatever models it has")
+        return None
     # Acceptance says where a setting sits on its curve, not what users feel: reported unless asked for, never a page.
     is_quiet = indicator is Indicator.ACCEPTANCE
     slo = Slo(
@@ -159,6 +167,7 @@ def _policy(document: Document, path: Path, raw: object, found: list[Problem]) -
         threshold=model.threshold,
         group=model.group,
         server=model.server,
+        model=model.model,
         report_only=is_quiet if model.report_only is None else model.report_only,
         minimum_events=model.minimum_events,
         slice_seconds=model.slice,

@@ -22,7 +22,7 @@ SOURCE = "acceptd"
 _DAYS = {"d": 1.0, "w": 7.0, "h": 1 / 24, "m": 1 / 1440}
 
 #: Keys of `spec` of a metric source of ours that are taken over as they are.
-_OWN_KEYS = ("group", "server", "minimum_events", "windows", "report_only")
+_OWN_KEYS = ("group", "server", "model", "minimum_events", "windows", "report_only")
 
 
 def is_openslo(document: Document) -> bool:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from monitor.model.outcome import Truth
@@ -7,6 +9,7 @@ from monitor.model.server import GroupName, ServerName
 from monitor.slo.book import SloBook, freezes
 from monitor.slo.burn import SloStatus
 from monitor.slo.load import load_slos
+from tests.unit.signals.windows import life
 from tests.unit.slo.slos import histogram, interval, seconds
 
 GROUPS = {GroupName("chat"): [ServerName("a"), ServerName("b")], GroupName("code"): [ServerName("c")]}
@@ -47,6 +50,45 @@ def test_an_slo_of_one_server_counts_that_server() -> None:
 
 def test_an_slo_of_one_group_leaves_the_others_alone() -> None:
     assert [s.scope for s in book(f"{TTFT}, group: code").statuses(seconds(0))] == [{"group": "code"}]
+
+
+class TestOfAModel:
+    """One model on all servers of the fleet, counted together."""
+
+    def book(self) -> SloBook:
+        found = book(f"{TTFT}, model: llama, minimum_events: 1")
+        found.learn(
+            replace(life(server, number=number), model=model)
+            for server, number, model in (("a", 1, "llama"), ("a", 2, "qwen"), ("c", 1, "llama"), ("b", 1, "qwen"))
+        )
+        return found
+
+    def serve(self, found: SloBook, server: str, number: int, good: float, at: float = 15) -> None:
+        name = f"{server}-0-{number}"
+        found.add_interval(interval(at, server=server, life=name, ttft=histogram(good, good, 10, 10)))
+
+    def test_it_counts_the_lives_of_that_model_on_whatever_server(self) -> None:
+        found = self.book()
+        for server, number, good in (("a", 1, 9), ("a", 2, 0), ("b", 1, 0), ("c", 1, 5)):
+            self.serve(found, server, number, good)
+        (one,) = found.statuses(seconds(60))
+        assert (one.attainment.good, one.attainment.valid) == (14.0, 20.0)
+        assert (one.scope, one.groups) == ({"model": "llama"}, {"chat", "code"})
+
+    def test_a_life_that_nobody_told_of_counts_for_none(self) -> None:
+        found = self.book()
+        self.serve(found, "a", 7, 0)
+        (one,) = found.statuses(seconds(60))
+        assert one.attainment.valid == 0.0 and one.groups == frozenset()
+
+    def test_its_burn_freezes_the_groups_that_have_it_and_names_the_model(self) -> None:
+        found = self.book()
+        for at in range(15, 7200, 15):
+            self.serve(found, "c", 1, 0, at=at)
+        statuses = found.statuses(seconds(7200))
+        assert "burns its error budget" in freezes(statuses, "code") and freezes(statuses, "chat") == ""
+        burning = [o for o in found.outcomes(statuses) if o.truth is Truth.TRUE]
+        assert burning[0].labels["model"] == "llama" and burning[0].annotations["summary"].startswith("llama: ttft")
 
 
 class TestPlannedWork:
