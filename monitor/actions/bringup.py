@@ -81,11 +81,28 @@ def _ask_to_end(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step
     may_be_busy = is_over(change.deadline, now) and (terms.may_cut or terms.may_let_finish)
     if was_drained and (seen.is_paused or not (may_be_busy or seen.traffic.is_idle)):
         return Step(change=drain_again(change, now))
+    failing = seen.stop_failing_seconds
+    if failing is not None and failing >= terms.timing.stop_ask_seconds:
+        return _cannot_ask(change, seen, terms, now, was_drained)
     asked = change.stop_asked_at
     if asked is None or is_over(after(asked, _LATE_SECONDS), now):
         later = replace(change, stop_asked_at=now, drained_at=now if was_drained else None)
         return Step(change=later, again=True)
     return Step(change=change, act=Act.ASK_STOP)
+
+
+def _cannot_ask(change: Change, seen: Seen, terms: Terms, now: datetime, was_drained: bool) -> Step:
+    """The driver cannot ask the server to end: one that serves goes on serving, any other is killed, if that works."""
+    if was_drained:
+        sentence = f"{change.server} cannot be asked to end ({seen.stop_error}): it serves on as it is"
+        left = finish(
+            change, seen, terms, now, state=ChangeState.ABANDONED, outcome=Outcome.STOP_FAILED, sentence=sentence
+        )
+        return replace(left, event=EventKind.MANUAL_ACTION)
+    killing = replace(change, killed_at=now, deadline=after(now, terms.timing.kill_seconds))
+    return Step(
+        change=killing, act=Act.KILL, sentence=f"{change.server} cannot be asked to end ({seen.stop_error}): killed"
+    )
 
 
 def _starting(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:

@@ -60,7 +60,7 @@ class Executor:
         self._steady = SteadyTime(clock)
         self._journal = Journal(on_event)
         self._lookout = Lookout(clock, fleet.all_probes, judge, gate or OpenGate(), self._timing)
-        self._hands = Hands()
+        self._hands = Hands(clock)
         self._clock = clock
         self._leases: dict[str, Lease | None] = {}
         self._memories: dict[ChangeId, Memory] = {}

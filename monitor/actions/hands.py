@@ -7,6 +7,7 @@ import logging
 from monitor.actions.looking import Case
 from monitor.actions.step import Act, Step
 from monitor.actions.steps import token_of
+from monitor.clock import Clock
 from monitor.drivers.failures import FailureKind, StartFailure
 from monitor.errors import ActionError, LaunchError
 
@@ -15,6 +16,9 @@ logger = logging.getLogger(__name__)
 
 class Hands:
     """Performs steps; what went wrong is remembered, so that the machine sees it when it looks again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
 
     def perform(self, step: Step, case: Case) -> bool:
         """Do what `step` asks for; whether it was done. What failed is tried again or judged at the next look."""
@@ -37,6 +41,7 @@ class Hands:
             balancer.put_back()
         elif step.act is Act.ASK_STOP:
             driver.stop()
+            case.memory.stop_failing_since, case.memory.stop_error = None, ""
         elif step.act is Act.KILL:
             driver.stop(force=True)
         elif step.act is Act.START and step.setting is not None:
@@ -49,6 +54,10 @@ class Hands:
         elif step.act is Act.PUT_BACK:
             memory.put_back_failures += 1
             memory.put_back_error = str(error)
+        elif step.act is Act.ASK_STOP:
+            memory.stop_error = str(error)
+            if memory.stop_failing_since is None:
+                memory.stop_failing_since = self._clock.monotonic()
         elif step.act is Act.START and not error.retryable:
             kind = FailureKind.MISSING_PROGRAM if error.reason == "missing_program" else FailureKind.UNKNOWN
             memory.start_error = StartFailure(kind, False, False, str(error))

@@ -269,8 +269,11 @@ class Lookout:
 
     def _seen(self, case: Case, *, status: DriverStatus, **seen: object) -> Seen:
         memory = case.memory
+        failing = memory.stop_failing_since
         return Seen(
             status=status,
+            stop_failing_seconds=None if failing is None else self._clock.monotonic() - failing,
+            stop_error=memory.stop_error,
             taken_out=memory.taken_out,
             take_out_error=memory.take_out_error,
             is_kept_away=case.managed.balancer.is_out(),

@@ -18,6 +18,8 @@ class Memory:
 
     taken_out: bool = False
     take_out_error: str = ""
+    stop_failing_since: float | None = None
+    stop_error: str = ""
     put_back_failures: int = 0
     put_back_error: str = ""
     idle_since: float | None = None
@@ -58,7 +60,8 @@ class Memory:
         """Another process begins: what was seen of the last one says nothing of it."""
         self.idle_since = self.bad_since = self.generated_at = self.judged_at = None
         self.bad_looks = self.generate_failures = 0
-        self.start_error = self.judgement = None
+        self.start_error = self.judgement = self.stop_failing_since = None
+        self.stop_error = ""
 
     def forget_balancer(self) -> None:
         """The balancer is to be told something else now."""

@@ -34,6 +34,8 @@ class Timing:
     grace_most_seconds: float = 1800.0
     #: What is left of a server once its main process is gone gets this long; orphaned engines never end by themselves.
     leftover_seconds: float = 5.0
+    #: How long a driver may be unable to ask a server to end.
+    stop_ask_seconds: float = 60.0
     #: How long a port that is held by someone else may keep us from starting.
     port_seconds: float = 60.0
     #: Rest before a failed start is tried again: doubled each time, at most `backoff_most_seconds`.
@@ -125,6 +127,9 @@ class Seen:
     is_kept_away: bool = True
     put_back_failures: int = 0
     put_back_error: str = ""
+    #: How long asking the server to end has failed without a break (seconds), and why; None while it has not.
+    stop_failing_seconds: float | None = None
+    stop_error: str = ""
     #: The start was refused by the driver: its failure, where trying again cannot help.
     start_error: StartFailure | None = None
     failure: StartFailure | None = None

@@ -59,6 +59,30 @@ class TestDriverTroubles:
         assert world.rollout().state is RolloutState.PROMOTED
         assert len(world.server.stops) == 1
 
+    def test_a_server_that_cannot_be_asked_to_end_serves_on_and_someone_is_told(self) -> None:
+        world = World()
+        world.begin(3)
+        world.until_state("draining")
+        world.drivers[0].failures["stop"] = [
+            ActionError("systemd does not answer", reason="bus", retryable=True) for _ in range(1000)
+        ]
+        assert world.run()
+        change = world.change()
+        assert (change.state, change.outcome) == (ChangeState.ABANDONED, Outcome.STOP_FAILED)
+        assert "cannot be asked to end (systemd does not answer): it serves on as it is" in change.sentence
+        assert (world.server.tokens, world.server.serves, world.server.traffic_allowed) == (2, True, True)
+        assert [event.kind for event in world.pages()] == [EventKind.MANUAL_ACTION]
+
+    def test_one_that_does_not_serve_and_cannot_be_asked_is_killed(self) -> None:
+        world = World()
+        world.server.behaviour.mute_at = frozenset({3})
+        world.begin(3)
+        world.run(until=lambda: world.change().started_at is not None)
+        world.drivers[0].failures["stop"] = [ActionError("no", reason="bus", retryable=True) for _ in range(70)]
+        assert world.run()
+        assert (world.server.tokens, len(world.server.kills)) == (2, 1)
+        assert world.rollout().state is RolloutState.ROLLED_BACK
+
     def test_a_start_that_is_held_up_is_asked_again_without_counting_twice(self) -> None:
         world = World()
         world.begin(3)
