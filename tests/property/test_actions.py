@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,9 @@ from monitor.actions.judge import Judgement, Verdict
 from monitor.actions.records import AWAY
 from monitor.errors import ActionError
 from monitor.model.decision import Reason
+from monitor.model.maintenance import Window
 from monitor.model.rollout import Outcome, RolloutState
+from tests.fakes.fake_launcher import FakeLauncher
 from tests.fakes.fake_server import FakeServer
 from tests.fakes.fake_world import GROUP, LIMITS, WORSE, World
 from tests.fakes.mortal import Died
@@ -50,6 +53,11 @@ operations = st.one_of(
     st.tuples(st.just("judge"), st.sampled_from(["better", "worse", "watch", "breaks"])),
     st.tuples(st.just("balancer"), st.integers(0, 1), st.sampled_from([0, 1, 7])),
     st.tuples(st.just("clients"), st.booleans()),
+    st.tuples(st.just("driver"), st.integers(0, 1), st.sampled_from(["start", "stop", "status"]),
+              st.sampled_from([1, 5, 90])),
+    st.tuples(st.just("window"), st.sampled_from([-1, 30, None])),
+    st.tuples(st.just("heard"), st.integers(0, 1), st.booleans()),
+    st.tuples(st.just("grace"), st.integers(0, 1), st.sampled_from([0.0, 90.0])),
 )
 #: Something happens, then time passes: a few seconds or long enough for a start.
 steps = st.lists(st.tuples(operations, st.sampled_from([0, 1, 4, 12, 40, 100])), min_size=2, max_size=20)
@@ -142,12 +150,27 @@ class Play:
                 }
             elif what == "balancer" and server is not None:
                 world.balancers[int(str(step[1])) % len(world.servers)].fails_back = int(str(step[2]))
+            elif what == "driver":
+                calls, number = world.drivers[int(str(step[1])) % len(world.servers)].failures, int(str(step[3]))
+                calls[str(step[2])] = [ActionError("no", reason="bus", retryable=True) for _ in range(number)]
+            elif what == "window":
+                world.with_limits(maintenance=() if step[1] is None else (self._window(int(str(step[1]))),))
+            elif what == "heard":
+                world.balancers[int(str(step[1])) % len(world.servers)].knows = bool(step[2])
+            elif what == "grace" and server is not None:
+                server.behaviour.grace_seconds = float(str(step[2]))
+                server.launcher = FakeLauncher((*server.launcher.base[:5], "--shutdown-timeout", str(step[2])))
             elif what == "clients" and isinstance(step[1], bool):
                 for each in world.servers:
                     each.clients = step[1]
         except ActionError:
             pass  # refused, with a reason: also an answer
         self._watch()
+
+    def _window(self, minutes: int) -> Window:
+        """An hour a day that opens so many minutes from now."""
+        at = self.world.clock.now() + timedelta(minutes=minutes)
+        return Window(f"{at.minute} {at.hour} * * *", 3600.0)
 
     def heal(self) -> None:
         """The faults end; what is under way must end too."""
@@ -156,6 +179,10 @@ class Play:
             server.clients = True
         for balancer in self.world.balancers:
             balancer.fails_out = balancer.fails_back = 0
+            balancer.knows = True
+        for driver in self.world.drivers:
+            driver.failures.clear()
+        self.world.with_limits(maintenance=())
         for scope in ("*", "group:g", "server:s1"):
             self.world.lift(scope)
         self.world.gate.reason = None

@@ -2,14 +2,15 @@
 
     python -m tests.integration.actions.daemon FOLDER PORT [BASE…]
 
-Tests start it as a process, kill it, and start it again; `Setup` is what they share with it.
+Tests start it as a process, kill it, and start it again; `Setup` is what they share with it. TEST_HOLDER names the
+daemon where there are several, TEST_STORE is the URL of a store that they share, TEST_LEASE the age of its leases.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -60,6 +61,9 @@ class Setup:
     folder: Path
     port: int
     troubles: tuple[str, ...] = ()
+    store_url: str = ""
+    holder: str = "test-host"
+    lease_seconds: float = TIMING.lease_seconds
 
     def __post_init__(self) -> None:
         base = [sys.executable, str(TINY), "--port", str(self.port), "--api-key", "hunter22"]
@@ -70,7 +74,7 @@ class Setup:
             state_folder=self.folder / "state", log_folder=self.folder / "logs", environ=os.environ, port=self.port
         )
         self.driver = ProcessDriver(NAME, self.launcher, options, CLOCK)
-        self.store: Store = open_store(f"sqlite:///{self.folder}/local.db")
+        self.store: Store = open_store(self.store_url or f"sqlite:///{self.folder}/local.db")
         self.watchdog = Watchdog(CLOCK)
         url = f"http://127.0.0.1:{self.port}"
         self.client = ServerClient(self.watchdog, size_limit=2**20)
@@ -81,8 +85,9 @@ class Setup:
             groups={GROUP: Group(name=GROUP, servers=(NAME,), limits=LIMITS)},
             managed={NAME: Managed(server, self.driver, probe)},
         )
-        self.executor = Executor(self.store, CLOCK, fleet, Keep(), holder="test-host", timing=TIMING)
-        self.orders = Orders(self.store, fleet, holder="test-host", timing=TIMING)
+        timing = replace(TIMING, lease_seconds=self.lease_seconds)
+        self.executor = Executor(self.store, CLOCK, fleet, Keep(), holder=self.holder, timing=timing)
+        self.orders = Orders(self.store, fleet, holder=self.holder, timing=timing)
 
     def page(self) -> Reading:
         try:
@@ -117,7 +122,11 @@ class Setup:
 
 
 def main() -> None:
-    setup = Setup(Path(sys.argv[1]), int(sys.argv[2]), tuple(sys.argv[3:])).open()
+    given = os.environ
+    setup = Setup(
+        Path(sys.argv[1]), int(sys.argv[2]), tuple(sys.argv[3:]), given.get("TEST_STORE", ""),
+        given.get("TEST_HOLDER", "test-host"), float(given.get("TEST_LEASE", TIMING.lease_seconds)),
+    ).open()  # fmt: skip
     print("up", flush=True)
     while not setup.tick():
         CLOCK.sleep(0.02)
