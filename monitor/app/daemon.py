@@ -256,6 +256,7 @@ class Daemon:
         )
         self._scraping.set_servers(name for name in self._by_name if name not in self._fed)
         evaluator, decider, actor = self._make_cycle(now)
+        self._outbox.take_over([receiver.name for receiver in self._receivers])
         for worker in self._workers:
             worker.start()
         if self._alertmanagers is not None:

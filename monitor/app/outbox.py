@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from monitor.clock import Clock
 from monitor.config.routes import CONSOLE
-from monitor.model.notice import Delivery, Notice
+from monitor.model.notice import NO_RECEIVER, Delivery, DeliveryState, Notice
 from monitor.notify.receiver import Root
 from monitor.store import Store
+
+log = logging.getLogger(__name__)
+
+#: Most messages of one receiver that are handed over at a start; what is left goes at the next.
+_MOST = 1000
 
 
 class StoreOutbox:
@@ -36,6 +43,22 @@ class StoreOutbox:
         with self._store.read() as unit:
             root = unit.outbox.root_of(thread, receiver)
         return Root(root.external_id) if root is not None and root.external_id else None
+
+    def take_over(self, receivers: Collection[str]) -> int:
+        """Hand what waits for receivers that are no longer configured to the fallback, once; how many there were.
+
+        Nobody would deliver it any more, and it would count as failing for as long as it is kept.
+        """
+        moved = 0
+        with self._store.write() as unit:
+            for receiver in unit.outbox.pending_receivers():
+                for notice, delivery in unit.outbox.waiting(receiver, _MOST) if receiver not in receivers else ():
+                    unit.outbox.update(replace(delivery, state=DeliveryState.FAILED, reason=NO_RECEIVER))
+                    unit.outbox.forward(notice.id, self._fallback, self._clock.now())
+                    moved += 1
+        if moved:
+            log.warning("messages for receivers that are no longer configured go to %s count=%d", self._fallback, moved)
+        return moved
 
     def fall_back(self, notice: Notice, receiver: str) -> None:
         """Hand a notice that `receiver` refuses for good to the fallback, and what that refuses to the console."""

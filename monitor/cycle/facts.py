@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from monitor.cycle.prober import Prober
 from monitor.model.life import LastReading, Life
-from monitor.model.notice import DeliveryState
+from monitor.model.notice import NO_RECEIVER, DeliveryState
 from monitor.model.rollout import Change, ChangeState, Outcome
 from monitor.model.server import ServerName
 from monitor.policy.facts import is_neural_draft
@@ -78,13 +78,18 @@ def failed_restart(changes: list[Change], last: LastReading | None, now: datetim
 def daemon_facts(unit: Unit, now: datetime, *, beside: int = 0) -> dict[str, float | None]:
     """Facts of the daemon itself: deliveries that failed in the last hour or wait too long, and those `beside`."""
     count = beside
+    works: set[str] = set()
     for notice, deliveries in unit.outbox.recent(200):
         for delivery in deliveries:
             age = (now - notice.created_at).total_seconds()
-            if delivery.state is DeliveryState.FAILED and age < 3600.0:
-                count += 1
-            elif delivery.state is DeliveryState.PENDING and delivery.attempts > 0 and age > WAITING_SECONDS:
-                count += 1
+            if delivery.state is DeliveryState.SENT:
+                works.add(delivery.receiver)
+            elif delivery.state is DeliveryState.FAILED:
+                # The newest come first: a receiver that took a later one works again.
+                is_over = delivery.receiver in works or delivery.reason == NO_RECEIVER
+                count += age < 3600.0 and not is_over
+            elif delivery.state is DeliveryState.PENDING:
+                count += delivery.attempts > 0 and age > WAITING_SECONDS
     return {"deliveries_failed": float(count)}
 
 

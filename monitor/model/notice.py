@@ -46,6 +46,10 @@ class DeliveryState(StrEnum):
     DROPPED = "dropped"
 
 
+#: Reason of a delivery whose receiver is no longer configured.
+NO_RECEIVER = "no_receiver"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
     """One thing to tell. Notices of one `thread` (an incident, a rollout) belong together in a chat.

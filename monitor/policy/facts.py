@@ -24,8 +24,9 @@ FACTS: Mapping[str, str] = {
                       "that did, or none in 24 h.",
     "is_neural_draft": "1 where a model drafts (EAGLE, MTP, draft model and the like), 0 where text is looked up "
                        "(n-gram, suffix); none where the method is not known.",
-    "deliveries_failed": "Messages that a receiver refused for good, or that wait for longer than 5 minutes; one more "
-                         "while no Alertmanager takes alerts for as long (scope `daemon`).",
+    "deliveries_failed": "Messages that a receiver refused for good in the last hour and has taken none since, or that "
+                         "wait for longer than 5 minutes; one more while no Alertmanager takes alerts for as long "
+                         "(scope `daemon`).",
     "feeds_away": "Prometheus-compatible stores that have servers' pages and could not be asked the last time (scope "
                   "`daemon`).",
     "pages_lost": "Pages that waited on disk for the store and were lost to newer ones or to damage; 0 once that is "

@@ -555,6 +555,9 @@ class Outbox:
         by_receiver: Key = lambda it: it.receiver  # noqa: E731
         return [(notice, self._deliveries.where(_of(notice), by_receiver)) for notice in newest]
 
+    def pending_receivers(self) -> list[str]:
+        return sorted({it.receiver for it in self._deliveries.where(lambda it: it.state is DeliveryState.PENDING)})
+
     def pending_count(self) -> int:
         return len(self._deliveries.where(lambda it: it.state is DeliveryState.PENDING))
 

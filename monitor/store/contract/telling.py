@@ -71,6 +71,9 @@ class Outbox(Protocol):
     def recent(self, limit: int) -> list[tuple[Notice, list[Delivery]]]:
         """The newest notices with their deliveries (by receiver), newest first."""
 
+    def pending_receivers(self) -> list[str]:
+        """Receivers that something waits for, by name."""
+
     def pending_count(self) -> int:
         """Number of deliveries that are neither sent nor given up."""
 

@@ -74,6 +74,11 @@ class SqlOutbox:
             found[delivery.notice].append(delivery)
         return [(notice, found[notice.id]) for notice in notices]
 
+    def pending_receivers(self) -> list[str]:
+        """Receivers that something waits for."""
+        statement = select(DeliveryRow.receiver).where(_PENDING).distinct().order_by(DeliveryRow.receiver)
+        return list(self._connection.execute(statement).scalars())
+
     def pending_count(self) -> int:
         """Number of deliveries that are neither sent nor given up."""
         return self._connection.execute(select(func.count()).select_from(DeliveryRow).where(_PENDING)).scalar_one()

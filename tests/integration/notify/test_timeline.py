@@ -106,3 +106,21 @@ def test_maintenance_is_quiet_and_its_end_is_announced(shift: Callable[..., Shif
         },
     )
     check("maintenance", one.lines, write=WRITE)
+
+
+def test_a_token_that_is_revoked_is_told_where_somebody_still_reads(shift: Callable[..., Shift]) -> None:
+    one = shift("chat-1", "code-1")
+
+    def revoked() -> None:
+        one.note("the bot token is revoked")
+        one.slack.always = Failure(200, "token_revoked")
+
+    def renewed() -> None:
+        one.note("a new token is in its place")
+        one.slack.always = None
+
+    one.run(
+        40,
+        at={2: revoked, 3: lambda: one.down("chat-1"), 20: renewed, 22: lambda: one.up("chat-1")},
+    )
+    check("revoked", one.lines, write=WRITE)

@@ -6,6 +6,7 @@ over HTTP, with Slack's limits. `restart` kills all of it and begins anew on the
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,6 +24,7 @@ from monitor.model.life import LastReading, Life
 from monitor.model.reading import Reading, Verdict
 from monitor.model.rollout import Change, ChangeId, ChangeState, Rollout, RolloutId
 from monitor.model.server import Group, GroupName, Server, ServerName
+from monitor.notify.console import Console
 from monitor.notify.outbox import OutboxWorker
 from monitor.notify.routing import Router
 from monitor.notify.slack_bot import SlackBot
@@ -127,6 +129,8 @@ class Shift:
             TOKEN, CHANNEL, api_url=self.slack.api_url, clock=self.clock, mention=PAGER, buttons=True
         )
         self.worker = OutboxWorker(bot, outbox, clock=self.clock, counters=Counters())
+        self.console = io.StringIO()
+        self.fallback = OutboxWorker(Console(self.console), outbox, clock=self.clock, counters=Counters())
 
     @property
     def now(self) -> datetime:
@@ -214,9 +218,21 @@ class Shift:
             self.clock.advance(min(max(wait, 0.5), max(0.5, (until - self.clock.now()).total_seconds())))
 
     def _show(self) -> None:
+        while self.fallback.run_once() == 0.0:
+            pass
+        self.lines += [f"{self._stamp(self.now)} console", *(f"        {one}" for one in self._said())]
+        if self.lines[-1].endswith(" console"):
+            self.lines.pop()
         for kind, message in self.slack.events[self._shown :]:
             self.lines += _told(self._stamp(_posted(message) if kind != "edit" else self.clock.now()), kind, message)
         self._shown = len(self.slack.events)
+
+    def _said(self) -> list[str]:
+        """What the console has shown since it was last asked, without its own stamps."""
+        text = self.console.getvalue()
+        self.console.seek(0)
+        self.console.truncate()
+        return [line.partition("] ")[2] if line.startswith("[notice") else line for line in text.splitlines()]
 
     def _stamp(self, moment: datetime) -> str:
         return f"{moment:%H:%M}"

@@ -643,6 +643,7 @@ class TestOutbox:
             assert [n.id for n, _ in unit.outbox.waiting("slack", 9)] == ["1", "2"]
             assert [n.id for n, _ in unit.outbox.waiting("slack", 1)] == ["1"]
             assert [n.id for n, _ in unit.outbox.waiting("console", 9)] == ["2", "3"]
+            assert unit.outbox.pending_receivers() == ["console", "slack"]
 
     def test_a_notice_can_be_handed_to_another_receiver_once(self, store: Store) -> None:
         with store.write() as unit:

@@ -118,6 +118,15 @@ class TestOutbox:
         outbox.fall_back(notice, "pager")
         assert [len(outbox.due(name, 10)) for name in ("pager", "console")] == [1, 1]
 
+    def test_what_waits_for_a_receiver_that_is_gone_is_taken_over_once(self) -> None:
+        store, clock = MemoryStore(), FakeClock()
+        outbox = StoreOutbox(store, clock, lambda: None, fallback="console")
+        with store.write() as unit:
+            unit.outbox.queue(self.notice("n"), ["pager", "slack"], clock.now())
+        assert outbox.take_over(["slack", "console"]) == 1
+        assert outbox.take_over(["slack", "console"]) == 0
+        assert [len(outbox.due(name, 10)) for name in ("pager", "slack", "console")] == [0, 1, 1]
+
     def test_a_thread_has_its_first_message_once_that_has_a_name(self) -> None:
         store, clock = MemoryStore(), FakeClock()
         outbox = StoreOutbox(store, clock, lambda: None, fallback="console")

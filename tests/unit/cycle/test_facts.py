@@ -152,6 +152,11 @@ class TestDeliveries:
     def test_what_was_refused_for_good_counts_for_an_hour(self) -> None:
         assert self.count((DeliveryState.FAILED, 1, 60.0), (DeliveryState.FAILED, 1, 3601.0)) == 1.0
 
+    def test_a_receiver_that_took_a_later_one_works_again(self) -> None:
+        # In the order they were queued.
+        assert self.count((DeliveryState.FAILED, 1, 600.0), (DeliveryState.SENT, 1, 60.0)) == 0.0
+        assert self.count((DeliveryState.SENT, 1, 600.0), (DeliveryState.FAILED, 1, 60.0)) == 1.0
+
     def test_what_waits_counts_once_it_was_tried_and_five_minutes_are_over(self) -> None:
         waiting = DeliveryState.PENDING
         assert self.count((waiting, 0, 4000.0), (waiting, 3, 299.0), (waiting, 3, 301.0)) == 1.0
