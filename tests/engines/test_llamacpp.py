@@ -109,9 +109,12 @@ class Watching:
 
     def new_daemon(self) -> None:
         with self.store.read() as unit:
-            track = resume(NAME, unit.lives.open_of(NAME), unit.heads.of_server(NAME))
+            lives = unit.lives.open_of(NAME)
+            track = resume(NAME, lives, unit.heads.of_server(NAME))
+        history = History(3600.0)
+        history.fill(lives, [])
         self.collector = Collector(
-            {NAME: self.server}, {NAME: self.client}, Spool(self.store, None, self.clock).keep, History(3600.0),
+            {NAME: self.server}, {NAME: self.client}, Spool(self.store, None, self.clock).keep, history,
             readers=Dialects().reader, tracks={NAME: track}, last_ok={}, settings=self.settings,
             interval_seconds=5.0, timeout_seconds=10.0,
             boot_id="boot", clock=self.clock, counters=Telemetry(),
