@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor import shipped
+from monitor.cli.board import Board, alert_lines, group_line, headline
 from monitor.cli.context import Absent, Context
 from monitor.cli.output import (
     ago,
@@ -29,9 +30,12 @@ from monitor.model.server import GroupName, ServerName
 from monitor.report.history import history_rows, load_pairs
 from monitor.report.lookup import explain, find_decision
 from monitor.report.overview import overview
+from monitor.report.trends import hour_trends
 from monitor.report.views import alert_view, change_view
 from monitor.store.api import Unit
 
+#: Up to so many servers `status` shows each; of more only those that are not well.
+_FEW = 40
 #: Longest time that an option may name: moments that far back are still dates.
 _LONGEST_SECONDS = 100 * 365 * 86_400.0
 
@@ -57,7 +61,8 @@ def known_server(running: Running, name: str) -> ServerName:
     return ServerName(name)
 
 
-def _view(context: Context, now: datetime, window: float) -> dict[str, Any]:
+def look(context: Context, now: datetime, window: float) -> dict[str, Any]:
+    """How everything stands at `now`, and which daemon says so. Raises Absent where none ever ran."""
     running = context.running()
     with context.reading() as store, store.read() as unit:
         view = overview(unit, running.groups, running.servers, now, window_seconds=window)
@@ -71,68 +76,43 @@ def status(
     ctx: typer.Context,
     as_json: Json = False,
     window: Annotated[str, typer.Option(help="Time that the figures cover, e.g. 5m.")] = "5m",
+    group: Annotated[str, typer.Option(help="Only this group, with all of its servers.")] = "",
 ) -> None:
     """How everything stands now: alerts, advice, changes under way, every server's figures."""
     now = SystemClock().now()
-    view = _view(ctx.obj, now, duration(window, "--window"))
+    view = look(ctx.obj, now, duration(window, "--window"))
     if as_json:
         print_json(view)
         return
-    daemon = view["daemon"]
-    mark = "[bold white on red] SIMULATED [/] " if daemon["simulated"] else ""
-    state = f"running (pid {daemon['pid']})" if daemon["running"] else "[bold red]not running[/]"
-    console.print(f"{mark}acceptd {daemon['version']} on {daemon['host']}: {state}, page http://{daemon['listen']}/")
-    firing = [alert for alert in view["alerts"] if alert["state"] == "firing"]
-    for alert in firing:
-        style = "bold red" if alert["severity"] == "page" else "yellow"
-        console.print(f"{alert['severity'].upper()} {alert['summary']} (since {ago(alert['since'], now)})", style=style,
-                      markup=False)
-    if not firing:
-        if daemon["running"]:
-            console.print("No alerts.", style="green")
-        else:
-            console.print("No alerts when acceptd last ran; nobody is looking now.", style="yellow")
-    for pause in view["pauses"]:
-        console.print(f"Paused: {pause['scope']} by {pause['author']}: {pause['reason']}", style="yellow", markup=False)
-    for group in view["groups"]:
+    context: Context = ctx.obj
+    groups = [one for one in view["groups"] if group in ("", one["name"])]
+    if not groups and group:
+        raise Absent(f"no group {group!r}; known: {', '.join(one['name'] for one in view['groups']) or 'none'}")
+    with context.reading() as store, store.read() as unit:
+        trends = hour_trends(unit, context.running().groups, now)
+    for line in (headline(view), *alert_lines(view, now)):
+        console.print(line, soft_wrap=True)
+    count = sum(len(one["servers"]) for one in groups)
+    board = Board(groups, trends, now, console.width)
+    for one in groups:
         console.print()
-        console.print(f"Group {group['name']} ({group['mode']})", style="bold", markup=False)
-        advice = group["advice"]
-        if advice is None:
-            console.print("  No recommendation yet.")
-        else:
-            console.print(f"  {advice['action']}: {advice['sentence']}  [{advice['state']}, id {advice['id']}]",
-                          markup=False)
-        if group["rollout"]:
-            rollout = group["rollout"]
-            console.print(f"  rollout {rollout['id']}: {rollout['from']} -> {rollout['to']}", style="magenta",
-                          markup=False)
-        console.print(_server_table(group["servers"], now))
-
-
-def _server_table(servers: list[dict[str, Any]], now: datetime) -> Any:
-    rows = []
-    for s in servers:
-        f = s["figures"]
-        state = s["change"]["state"] if s["change"] else s["state"] or s["verdict"] or "not read yet"
-        k = s["num_speculative_tokens"]
-        rows.append(
-            [
-                s["name"], state, "–" if k is None else str(k), s["method"] or "–", share(f["acceptance_rate"]),
-                number(f["acceptance_length"]), milliseconds(f["step_seconds"]),
-                number(f["generation_tokens_per_second"], 1), number(f["running"], 1), number(f["waiting"], 1),
-                share(f["kv_usage"]), ago(s["last_ok"], now),
-            ]
-        )
-    columns = ("server", "state", "k", "method", "acceptance", "length", "step", "tokens/s", "run", "wait", "KV",
-               "read")
-    return table(columns, rows, right=(2, 4, 5, 6, 7, 8, 9, 10))
+        console.print(group_line(one))
+        advice = one["advice"]
+        if advice is not None:
+            words = f"  {advice['sentence']}  [{advice['state']}, id {advice['id']}]"
+            console.print(words, markup=False, soft_wrap=True)
+        shown = one["servers"] if count <= _FEW or group else [s for s in one["servers"] if s["level"] != "ok"]
+        if shown:
+            console.print(board.table(shown))
+        if len(shown) < len(one["servers"]):
+            rest = f"  {len(one['servers']) - len(shown)} servers are well: acceptd status --group {one['name']}"
+            console.print(rest, style="dim", markup=False)
 
 
 def servers(ctx: typer.Context, as_json: Json = False) -> None:
     """Every server in detail: what it is, how its setting is known, whether its counters can be trusted."""
     now = SystemClock().now()
-    view = _view(ctx.obj, now, 300.0)
+    view = look(ctx.obj, now, 300.0)
     found = [server for group in view["groups"] for server in group["servers"]]
     if as_json:
         print_json(found)

@@ -22,6 +22,7 @@ COMMANDS = {
     **dict.fromkeys(("run", "demo"), "running"),
     **dict.fromkeys(("init", "check"), "setting_up"),
     **dict.fromkeys(("status", "servers", "history", "why", "alerts", "evidence", "runbook"), "looking"),
+    "watch": "watching",
     **dict.fromkeys(("plan", "apply", "reject", "rollback", "pause", "resume"), "acting"),
     **dict.fromkeys(("silence", "unsilence", "silences", "ack"), "silencing"),
     "slo": "slo",

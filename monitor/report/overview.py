@@ -104,13 +104,13 @@ def read_known(unit: Unit, servers: Sequence[Server], now: datetime, window_seco
     """Signals and newest lives of `servers`, from what is stored."""
     if not servers:
         return {}
-    pairs = load_pairs(unit, None, now - timedelta(seconds=window_seconds + 3600), now)
+    pairs = load_pairs(unit, None, now - timedelta(seconds=window_seconds), now)
     found = {}
     for server in servers:
         own = pairs.get(server.name, [])
-        life = max(own, key=lambda pair: pair[1].end)[0] if own else None
+        lives = [max(own, key=lambda pair: pair[1].end)[0]] if own else unit.lives.open_of(server.name)
         made = signals(own, scope=server.name, at=now, window_seconds=window_seconds)
-        found[server.name] = Known(made, life)
+        found[server.name] = Known(made, lives[-1] if lives else None)
     return found
 
 

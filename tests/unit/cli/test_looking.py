@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -46,7 +47,8 @@ class TestStatus:
         said = acceptd("--data-dir", folder.path, "status").out
         assert "not running" in said
         assert "PAGE it fell (since 20 min ago)" in said
-        assert "raise: Acceptance 77 % [markup], above 70 %." in said
+        assert re.search(r"^Group \w+ \(\w+\) .*raise to 3", said, re.MULTILINE)
+        assert "Acceptance 77 % [markup], above 70 %." in said
         assert "77.0%" in said and "chat-2" in said
 
     def test_a_daemon_that_runs_is_named(self, acceptd: Run, daemon: Folder) -> None:

@@ -1,0 +1,126 @@
+"""How a fleet looks on a terminal: the tables that `status` prints once and `watch` keeps current. It reads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from monitor.show.figures import ago, number, rate, seconds, share
+from monitor.show.small import spark_text
+
+#: Colours of levels.
+STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
+_SEVERITIES = {"page": "bold red", "ticket": "yellow", "info": "dim"}
+#: Columns with the width of the terminal from which they are shown.
+_COLUMNS = (
+    ("server", "left", 0), ("state", "left", 0), ("k", "right", 0), ("method", "left", 125), ("accept.", "right", 0),
+    ("last hour", "left", 90), ("length", "right", 0), ("step", "right", 80), ("tokens/s", "right", 0),
+    ("run", "right", 100), ("wait", "right", 70), ("KV", "right", 110), ("read", "right", 140), ("acceptd", "left", 80),
+)  # fmt: skip
+#: History of acceptance by server.
+Trends = Mapping[str, Sequence[float | None]]
+
+
+def headline(view: Mapping[str, Any]) -> Text:
+    """Which daemon this is, and how the fleet is as a whole."""
+    daemon, figures = view["daemon"], view["figures"]
+    servers = [server for group in view["groups"] for server in group["servers"]]
+    up = sum(group["up"] for group in view["groups"])
+    line = Text()
+    if daemon["simulated"]:
+        line.append(" SIMULATED ", "bold white on red").append(" ")
+    line.append(f"acceptd {daemon['version']} on {daemon['host']}: ", "bold")
+    if daemon["running"]:
+        line.append(f"running (pid {daemon['pid']})", "green").append(f", page http://{daemon['listen']}/")
+    else:
+        line.append("not running", "bold red")
+    line.append(f"  {up}/{len(servers)} up", "" if up == len(servers) else "bold red")
+    line.append(f"  {rate(figures['generation_tokens_per_second'])} tokens/s")
+    line.append(f"  {rate(figures['running'])} running, {rate(figures['waiting'])} waiting")
+    return line
+
+
+def alert_lines(view: Mapping[str, Any], now: datetime) -> list[Text]:
+    """What fires and is not silenced, the loudest first; what is paused."""
+    lines = []
+    for alert in view["alerts"]:
+        if alert["state"] == "firing" and not alert["silenced"]:
+            by = f", {alert['acknowledged_by']} is on it" if alert["acknowledged_by"] else ""
+            words = f"{alert['severity'].upper()} {alert['summary']} (since {ago(alert['since'], now)}{by})"
+            lines.append(Text(words, _SEVERITIES.get(alert["severity"], "")))
+    if not lines:
+        if view["daemon"]["running"]:
+            lines.append(Text("No alerts.", "green"))
+        else:
+            lines.append(Text("No alerts when acceptd last ran; nobody is looking now.", "yellow"))
+    lines += [
+        Text(f"Paused: {pause['scope']} by {pause['author']}: {pause['reason']}", "yellow") for pause in view["pauses"]
+    ]
+    return lines
+
+
+def group_line(group: Mapping[str, Any]) -> Text:
+    """A group and what acceptd would do with it."""
+    line = Text().append(f"Group {group['name']}", "bold").append(f" ({group['mode']}) ", "dim")
+    style = "magenta" if group["rollout"] else "cyan" if "approval" in group["intent"] else ""
+    return line.append(group["intent"], style)
+
+
+class Board:
+    """Tables of servers that stand under each other, one a group, with columns of the same width.
+
+    Columns that matter least give way where the terminal is narrow.
+    """
+
+    def __init__(self, groups: Sequence[Mapping[str, Any]], trends: Trends, now: datetime, width: int) -> None:
+        self._columns = [column for column in _COLUMNS if width >= column[2]]
+        self._rows = {
+            server["name"]: _cells(server, trends, now, group["intent"])
+            for group in groups
+            for server in group["servers"]
+        }
+        self._widths = {
+            name: max([len(name), *(cells[name].cell_len for cells in self._rows.values())])
+            for name, _, _ in self._columns
+        }
+
+    def table(self, servers: Sequence[Mapping[str, Any]], *, head: bool = True) -> Table:
+        """These servers, one a line; `head` names the columns."""
+        made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_header=head)
+        for name, justify, _ in self._columns:
+            # The last one may be cut; all others say a number or a name.
+            is_last = name == "acceptd"
+            made.add_column(
+                name, justify=justify, no_wrap=True, overflow="ellipsis",  # type: ignore[arg-type]
+                min_width=None if is_last else self._widths[name],
+            )  # fmt: skip
+        for server in servers:
+            made.add_row(*(self._rows[server["name"]][name] for name, _, _ in self._columns))
+        return made
+
+
+def _cells(server: Mapping[str, Any], trends: Trends, now: datetime, over: str) -> dict[str, Text]:
+    figures = server["figures"]
+    tokens = server["num_speculative_tokens"]
+    texts = {
+        "server": server["name"],
+        "k": "–" if tokens is None else str(tokens),
+        "method": server["method"] or "–",
+        "accept.": share(figures["acceptance_rate"]),
+        "length": number(figures["acceptance_length"]),
+        "step": seconds(figures["step_seconds"]),
+        "tokens/s": rate(figures["generation_tokens_per_second"]),
+        "run": rate(figures["running"]),
+        "wait": rate(figures["waiting"]),
+        "KV": share(figures["kv_usage"]),
+        "read": ago(server["last_ok"], now),
+        "acceptd": server["intent"] if server["intent"] != over else "",
+    }
+    cells = {name: Text(text) for name, text in texts.items()}
+    cells["state"] = Text(server["condition"].replace("_", " "), STYLES[server["level"]])
+    cells["last hour"] = Text(spark_text(trends.get(server["name"], ())), "cyan")
+    return cells
