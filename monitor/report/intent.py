@@ -49,7 +49,9 @@ def group_intent(group: Mapping[str, Any]) -> str:
             return f"did: {what}"
         case "expired" | "superseded":
             return "too early to say"
-    return f"{'will' if group['mode'] == 'auto' and not advice['note'] else 'would'} {what}"
+    # A restart to cure a fault is proposed to a person in every mode.
+    is_coming = group["mode"] == "auto" and advice["action"] != "restart" and not advice["note"]
+    return f"{'will' if is_coming else 'would'} {what}"
 
 
 def _what(advice: Mapping[str, Any]) -> str:
