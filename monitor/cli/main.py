@@ -31,6 +31,7 @@ COMMANDS = {
     "read": "reading",
     **dict.fromkeys(("tune", "launch"), "advising"),
     "advise": "advise",
+    "bench": "bench",
     "doctor": "doctor",
     "db": "database",
     **dict.fromkeys(("install", "adopt"), "installing"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, not_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, not_, or_, select
 from sqlalchemy.orm import aliased
 
 from monitor.intervals.buckets import STEPS
@@ -103,7 +103,9 @@ def _old(now: datetime, raw: datetime, keep: Retention) -> Iterator[Old]:
     pending = exists().where(DeliveryRow.notice == NoticeRow.id, DeliveryRow.state == DeliveryState.PENDING)
     yield NoticeRow, and_(NoticeRow.created_at < notices, not_(pending))
     yield CommandRow, CommandRow.done_at < notices
-    yield EvidenceRow, EvidenceRow.at < now - timedelta(days=keep.evidence_days)
+    # Benchmarks are part of what a server's life was.
+    evidence = now - timedelta(days=keep.evidence_days)
+    yield EvidenceRow, or_(EvidenceRow.at < history, and_(EvidenceRow.at < evidence, EvidenceRow.what != "benchmark"))
     yield AuditRow, AuditRow.at < history
     yield SilenceRow, SilenceRow.ends_at < history
     yield PauseRow, PauseRow.until < history

@@ -871,7 +871,9 @@ def _kept(tables: Tables, now: datetime, keep: Retention) -> Iterator[tuple[Tabl
     pending = {it.notice for it in tables.deliveries.rows.values() if it.state is DeliveryState.PENDING}
     yield tables.notices, lambda it: it.created_at >= notices or it.id in pending
     yield tables.commands, lambda it: not_before(it.done_at, notices)
-    yield tables.evidence, lambda it: it.at >= ago(days=keep.evidence_days)
+    yield tables.evidence, lambda it: it.at >= ago(
+        days=keep.history_days if it.what == "benchmark" else keep.evidence_days
+    )
     yield tables.audit, lambda it: it.at >= history
     yield tables.silences, lambda it: it.ends_at >= history
     yield tables.pauses, lambda it: not_before(it.until, history)

@@ -19,7 +19,7 @@ RANKS: list[set[str]] = [
     {"signals"},
     {"slo", "policy", "tuning", "show"},
     {"targets", "scrape", "store", "drivers", "notify", "telemetry", "advise"},
-    {"actions", "report", "web", "simulator", "units"},
+    {"actions", "report", "web", "simulator", "units", "benchmark"},
     {"config"},
     {"cycle", "doctor"},
     {"app", "schedule", "cli", "__main__"},
