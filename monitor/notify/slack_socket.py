@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from socket import SHUT_RDWR
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.socket_mode import SocketModeClient
@@ -44,6 +45,21 @@ class Right(Protocol):
     def release(self) -> None:
         """Give it back."""
         ...
+
+
+class _Client(SocketModeClient):
+    """The SDK's client, with an eye on where it is sent.
+
+    It opens a plain connection for every port but 443, whatever the address says (3.48, "only for library testing").
+    """
+
+    def issue_new_wss_url(self) -> str:
+        url = super().issue_new_wss_url()
+        parts = urlsplit(url)
+        is_private = parts.scheme == "wss" and parts.port in (None, 443)
+        if not is_private and (parts.scheme == "wss" or self.web_client.base_url.startswith("https:")):
+            raise ValueError("Slack names an address that would be connected to without TLS")
+        return url
 
 
 class SlackSocket:
@@ -104,7 +120,7 @@ class SlackSocket:
 
     def _connect(self) -> None:
         if self._client is None:
-            self._client = SocketModeClient(
+            self._client = _Client(
                 app_token=self._app_token, web_client=DirectClient(None, api_url=self._api_url), logger=sdk_log,
                 auto_reconnect_enabled=False, concurrency=2,
             )

@@ -145,6 +145,16 @@ def test_a_token_that_slack_refuses_is_said_once_and_stands_in_no_log(
     assert slack.socket.opened == 0
 
 
+def test_an_address_that_would_be_connected_to_without_tls_is_not(
+    slack: SlackServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = slack.socket.new_url()
+    monkeypatch.setattr(slack.socket, "new_url", lambda: url.replace("ws://", "wss://"))
+    with listening(slack):
+        wait_for(lambda: any("buttons do not work" in r.getMessage() for r in caplog.records), "the complaint")
+    assert slack.socket.opened == 0
+
+
 def test_nobody_there_is_no_reason_to_give_up(slack: SlackServer) -> None:
     with SlackServer() as gone:
         pass

@@ -1,6 +1,6 @@
 """Alerts in, notices out, to the word: the files in `tests/golden/notices` are the stories.
 
-`ACCEPTD_WRITE_STORIES=1` writes them anew; read the difference.
+`WRITE_STORIES=1` writes them anew; read the difference.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from monitor.model.rollout import ChangeState
 from tests.fakes.slack_server import Failure
 from tests.integration.notify.timeline import Shift, check
 
-WRITE = os.environ.get("ACCEPTD_WRITE_STORIES") == "1"
+WRITE = os.environ.get("WRITE_STORIES") == "1"
 
 
 @pytest.fixture
