@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from monitor.actions.judge import Judgement, Verdict
 from monitor.model.interval import Interval
+from monitor.model.life import Life
 from monitor.model.rollout import Change
 from monitor.model.server import Group, ServerName
 from monitor.store import Store
@@ -40,6 +41,10 @@ class StoredJudge:
             touched = {c.server for c in unit.changes.of_rollout(change.rollout) if c.started_at is not None}
             controls = [name for name in peers if name not in touched]
             stored = unit.intervals.between([change.server, *controls], since, now)
+            lives = unit.lives.of(change.server, since, now)
+        released = _another_release(lives, until)
+        if released is not None:
+            return Judgement(Verdict.WATCH, released)
         own = [i for i in stored if i.server == change.server]
         before = blocks_of([i for i in own if i.end <= until], seconds)
         after = blocks_of([i for i in own if i.start >= change.entered_at - timedelta(seconds=self._scrape)], seconds)
@@ -51,6 +56,15 @@ class StoredJudge:
     ) -> list[list[Block]]:
         found = [blocks_of([i for i in stored if i.server == name], seconds) for name in names]
         return [blocks for blocks in found if blocks]
+
+
+def _another_release(lives: Sequence[Life], until: datetime) -> str | None:
+    """That the engine was another before the restart, so that nothing can be laid to the setting; None if not."""
+    before = [life.engine_version for life in lives if life.first_seen <= until and life.engine_version is not None]
+    after = [life.engine_version for life in lives if life.first_seen > until and life.engine_version is not None]
+    if not before or not after or before[-1] == after[-1]:
+        return None
+    return f"it came up as release {after[-1]}, before it was {before[-1]}: what the setting did cannot be told"
 
 
 def block_seconds(observe_seconds: float, scrape_seconds: float) -> float:

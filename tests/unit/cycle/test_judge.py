@@ -71,6 +71,27 @@ class Bench:
         return self.judge.judge(self.change, NOON + timedelta(seconds=seconds))
 
 
+class TestReleases:
+    def bench(self, before: str, after: str) -> Bench:
+        """A server that is plainly faster afterwards, of these releases."""
+        bench = Bench()
+        with bench.store.write() as unit:
+            for number, version, at in ((1, before, -7200.0), (2, after, -70.0)):
+                of = life("a", tokens=number + 1, number=number, version=version)
+                unit.lives.add(replace(of, first_seen=NOON + timedelta(seconds=at)))
+        bench.serve("a", -4000, -130, 0.012)
+        bench.serve("a", 0, 900, 0.008)
+        return bench
+
+    def test_another_release_after_the_restart_is_not_laid_to_the_setting(self) -> None:
+        judged = self.bench("0.31.0", "0.32.0").judged(900)
+        assert (judged.verdict, judged.measured) == (Verdict.WATCH, None)
+        assert "came up as release 0.32.0, before it was 0.31.0" in judged.sentence
+
+    def test_the_same_release_is_judged(self) -> None:
+        assert self.bench("0.32.0", "0.32.0").judged(900).verdict is Verdict.PROMOTE
+
+
 class TestVerdicts:
     def test_faster_is_kept_and_slower_taken_back(self) -> None:
         for after, verdict, outcome in (
