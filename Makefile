@@ -63,6 +63,14 @@ audit: $(STAMP)
 	@$(BIN)/python -m tests.supply.audit
 	@$(BIN)/python -m tests.supply.sbom build/acceptd.cdx.json
 
+# Not in CI: the machine must be quiet. Every setting of a real engine in turn, then the daemon in auto against the best.
+bench-vllm: $(STAMP)
+	$(PYTHON) tests/rigs/vllm/build.py
+	$(BIN)/python -m tests.bench.engines --engine vllm --method draft_model
+	$(BIN)/python -m tests.bench.engines --engine vllm --method ngram
+	$(PYTHON) tests/rigs/llamacpp/build.py
+	$(BIN)/python -m tests.bench.engines --engine llamacpp
+
 bench: $(STAMP)
 	@tests/services.sh prometheus
 	$(BIN)/python -m tests.bench

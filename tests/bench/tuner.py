@@ -41,20 +41,42 @@ class Table:
     batch: float
     rows: Mapping[int, Mapping[str, Any]]
 
-    def goodput(self, tokens: int) -> float:
+    def length(self, tokens: int) -> float:
+        """Tokens per step: from the positions where the table gives them, else the length it gives; 1 when off."""
         row = self.rows[tokens]
-        return float(row.get("acceptance_length", 1.0)) / float(row["step_seconds"])
+        rates = row.get("acceptance_rate_per_position")
+        return 1.0 if not tokens else 1.0 + sum(rates) if rates else float(row["acceptance_length"])
+
+    def goodput(self, tokens: int) -> float:
+        return self.length(tokens) / float(self.rows[tokens]["step_seconds"])
 
 
 def load(folder: Path) -> list[Table]:
-    """Tables of a folder; other files in it (curves, notes) are passed over."""
+    """Tables of a folder; other files in it (curves, notes) are passed over, and so are rows that say too little.
+
+    A row needs a step time and, above 0, positions (one a token) or a length. A table needs two such rows, one above 0.
+    """
     tables = []
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text())
-        if isinstance(found, dict) and "num_speculative_tokens" in found:
-            rows = {int(tokens): row for tokens, row in found["num_speculative_tokens"].items()}
-            tables.append(Table(found["name"], found["method"], found["batch"], rows))
+        if not isinstance(found, dict) or not isinstance(found.get("num_speculative_tokens"), dict):
+            continue
+        rows = {
+            int(tokens): row
+            for tokens, row in sorted(found["num_speculative_tokens"].items(), key=lambda item: int(item[0]))
+            if _is_told(int(tokens), row)
+        }
+        if len(rows) < 2 or not any(rows):
+            print(f"  {path.name}: passed over, {len(rows)} usable rows")
+            continue
+        tables.append(Table(found.get("name", path.stem), found.get("method", ""), float(found.get("batch", 1)), rows))
     return tables
+
+
+def _is_told(tokens: int, row: Mapping[str, Any]) -> bool:
+    rates = row.get("acceptance_rate_per_position")
+    is_long = tokens == 0 or (bool(rates) and len(rates) == tokens) or row.get("acceptance_length") is not None
+    return bool(row.get("step_seconds")) and is_long
 
 
 def observe(table: Table, tokens: int, rng: random.Random) -> Row:
@@ -64,10 +86,9 @@ def observe(table: Table, tokens: int, rng: random.Random) -> Row:
     relative = math.exp(rng.gauss(0, 0.006))
     if tokens == 0:
         return Row(length=1.0, num_drafts=0, finished_requests=600, step_seconds=step_seconds, batch=table.batch)
-    survival = row.get("acceptance_rate_per_position")
-    if survival is not None:
-        survival = tuple(min(1.0, rate * relative) for rate in survival)
-    length = 1.0 + sum(survival) if survival is not None else 1.0 + (row["acceptance_length"] - 1.0) * relative
+    rates = row.get("acceptance_rate_per_position")
+    survival = tuple(min(1.0, rate * relative) for rate in rates) if rates and len(rates) == tokens else None
+    length = 1.0 + (sum(survival) if survival else (table.length(tokens) - 1.0) * relative)
     return Row(
         survival=survival, length=length, num_drafts=40_000, finished_requests=600, step_seconds=step_seconds,
         batch=table.batch,
@@ -97,15 +118,20 @@ POLICIES: Mapping[str, Policy] = {"threshold": threshold, "guarded": guarded, "g
 def run(table: Table, start: int, seed: int, policy: Policy, *, reverts: bool) -> tuple[float, int, int]:
     """Goodput lost at the end (ratio), restarts, and the last setting."""
     rng = random.Random(zlib.crc32(f"{table.name}{start}{seed}".encode()))
-    limits = Limits(minimum=min(tokens for tokens in table.rows if tokens), maximum=max(table.rows))
+    limits = Limits(
+        minimum=min(tokens for tokens in table.rows if tokens), maximum=max(table.rows), allow_off=0 in table.rows
+    )
     now, rejected, restarts = start, set[int](), 0
     seen = {now: observe(table, now, rng)}
     for _ in range(MOST_MOVES):
         target = policy(TuneInput(
             method=table.method, num_speculative_tokens=now, observed=seen, limits=limits, rejected=frozenset(rejected),
         ))
-        if target is None or target == now or target not in table.rows or target in rejected:
+        if target is None or target == now or target in rejected:
             break
+        if target not in table.rows:
+            rejected.add(target)  # nobody measured it, so that nobody can be at it
+            continue
         restarts += 1
         before, seen[target] = seen[now], observe(table, target, rng)
         if reverts and _goodput(seen[target]) < _goodput(before):
@@ -169,7 +195,7 @@ def curves(path: Path) -> list[str]:
                         errors.setdefault(kind + tokens - seen, []).append(found[tokens].value / truth - 1.0)
     lines = []
     for kind, title in ((0, "from positions"), (100, "from the length alone")):
-        for step in range(-3, 4):
+        for step in range(-7, 8):
             found_errors = errors.get(kind + step)
             if found_errors:
                 sizes = [abs(error) for error in found_errors]
