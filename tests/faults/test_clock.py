@@ -61,7 +61,8 @@ def test_jumps_lose_nothing_make_no_rates_up_and_wake_nobody(tmp_path: Path, ser
             # By the machine's own time, whatever the wall clock said: none of hours, none that ends before it begins.
             assert 0 < seconds < 60, interval
             if interval.speculation is not None and interval.speculation.num_drafts:
-                assert interval.speculation.num_drafts <= 1.5 * fastest * max(seconds, 0.2), interval
+                # A busy machine may look at its clock a second after the page was made; a made-up rate is of hours.
+                assert interval.speculation.num_drafts <= fastest * (seconds + 2.0), interval
         assert "Traceback" not in daemon.said()
         daemon.stop()
     finally:
