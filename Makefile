@@ -9,7 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run demo test lint unit integration test-vllm test-llamacpp bench soak audit services clean
+.PHONY: run demo test lint unit integration test-vllm test-llamacpp test-gpu bench bench-vllm soak audit services clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "acceptd needs Python 3.11 or newer" >&2; exit 1; }
@@ -52,7 +52,7 @@ test-vllm: $(STAMP)
 
 test-llamacpp: $(STAMP)
 	$(PYTHON) tests/rigs/llamacpp/build.py
-	$(BIN)/python -m pytest -q -m llamacpp tests/engines tests/rigs
+	$(BIN)/python -m pytest -q -m llamacpp tests/engines tests/integration/systemd tests/rigs
 
 # An hour in simulated time, sixty times as fast, with memory and lag drawn (build/soak); then the killing starts.
 soak: $(STAMP)
@@ -70,6 +70,10 @@ bench-vllm: $(STAMP)
 	$(BIN)/python -m tests.bench.engines --engine vllm --method ngram
 	$(PYTHON) tests/rigs/llamacpp/build.py
 	$(BIN)/python -m tests.bench.engines --engine llamacpp
+
+# On a host with an NVIDIA GPU and a vLLM of its own (tests/gpu/README.md); says SKIPPED anywhere else.
+test-gpu: $(STAMP)
+	$(BIN)/python -m pytest -q -rs -s -m gpu tests/gpu
 
 bench: $(STAMP)
 	@tests/services.sh prometheus

@@ -18,8 +18,11 @@ from monitor.dialects import Dialects
 from monitor.drivers.command import CommandDriver
 from monitor.drivers.command_runner import Commands
 from monitor.drivers.dry_run import DryRunDriver
+from monitor.drivers.gpu_guard import GpuGuard
 from monitor.drivers.launcher import CommandLauncher
+from monitor.drivers.nvml import open_nvml
 from monitor.drivers.process import ProcessDriver, ProcessOptions
+from monitor.drivers.procfs import ProcFs
 from monitor.drivers.protocol import Check, Driver, DriverStatus, Launcher
 from monitor.drivers.systemctl import Systemctl
 from monitor.drivers.systemd import SystemdDriver
@@ -146,7 +149,7 @@ def managed(
     def known_version() -> str | None:
         return one.driver.engine_version if one.driver and one.driver.engine_version else version()
 
-    driver = make_driver(config, one, clock, version=known_version)
+    driver = _watching_gpus(make_driver(config, one, clock, version=known_version), clock)
     return Managed(
         server=parts.server, driver=NotingDriver(driver, lambda: started(name)), probe=parts.live,
         balancer=_balancer(one, name, polls),
@@ -172,6 +175,12 @@ class OwnEnviron(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._now())
+
+
+def _watching_gpus(driver: Driver, clock: Clock) -> Driver:
+    """The driver, which looks at the GPUs too where there are any."""
+    nvml = open_nvml() if driver.acts else None
+    return driver if nvml is None else GpuGuard(driver, nvml.holders, ProcFs(), clock)
 
 
 def make_driver(
