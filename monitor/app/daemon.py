@@ -359,16 +359,15 @@ class Daemon:
             self._telemetry.cycle("failed", self._clock.monotonic() - began)
             self._trouble = str(error) if isinstance(error, StoreError) else ""
             log.error("evaluation failed: %s", error)
+            if isinstance(error, StoreError):
+                # The loop turns, and says what keeps it from its work: to begin anew would not help, and could fail.
+                self._supervisor.alive(f"the store does not take anything: {error}"[:200])
             return
         self._trouble = ""
         self._known = {name: Known(found, self._newest_life(name)) for name, found in seen.servers.items()}
         for name, signals in seen.servers.items():
             for signal in self._telemetry.signal_names:
                 self._telemetry.signal(signal, name, self._by_name[name].group, signals.value(signal))
-            rates = signals.vectors.get("acceptance_rate_at_pos")
-            self._telemetry.positions(name, self._by_name[name].group, rates.values if rates is not None else ())
-        for slo, scope, good, valid in self._slos.new_events():
-            self._telemetry.slo_events(slo, scope, good, valid)
         counts: dict[str, int] = {"page": 0, "ticket": 0, "info": 0}
         for alert in seen.alerts:
             if alert.state.value == "firing":

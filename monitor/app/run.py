@@ -162,7 +162,7 @@ class Process:
                 f"the daemon does not start: {error}; raise its limits of tasks and memory (TasksMax, MemoryMax)"
             ) from error
         self._leave_running(self._running(config, daemon))
-        self._supervisor.ready(f"{len(daemon.servers)} servers")
+        self._supervisor.ready(f"{len(daemon.servers)} servers", turn_seconds=config.rules.interval)
         log.info("started version=%s servers=%d groups=%d data_dir=%s", __version__, len(daemon.servers),
                  len(daemon.groups), config.data_dir)
         self._on_started(daemon)

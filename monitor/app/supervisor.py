@@ -9,6 +9,9 @@ import os
 import socket
 from collections.abc import Mapping
 
+#: Turns of the loop that the watchdog must last at least.
+_TURNS = 3.0
+
 
 class Supervisor:
     """Sends states to the socket in NOTIFY_SOCKET."""
@@ -20,13 +23,20 @@ class Supervisor:
         ours = known.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         self.watchdog_seconds = int(microseconds) / 1e6 if microseconds.isdigit() and ours else None
 
-    def ready(self, status: str) -> None:
-        """Start-up or reload is finished."""
-        self._send(f"READY=1\nSTATUS={status}")
+    def ready(self, status: str, *, turn_seconds: float | None = None) -> None:
+        """Start-up or reload is finished. `turn_seconds`: how often the loop turns, which the watchdog must outlast.
+
+        A watchdog that is set too short for it is set anew, since it would end a daemon that is well.
+        """
+        least = None if turn_seconds is None else _TURNS * turn_seconds
+        longer = ""
+        if least is not None and self.watchdog_seconds is not None and self.watchdog_seconds < least:
+            longer = f"\nWATCHDOG_USEC={int(least * 1e6)}"
+        self._send(f"READY=1\nSTATUS={_line(status)}{longer}")
 
     def alive(self, status: str) -> None:
         """The loop finished a turn."""
-        self._send(f"WATCHDOG=1\nSTATUS={status}")
+        self._send(f"WATCHDOG=1\nSTATUS={_line(status)}")
 
     def reloading(self, monotonic_microseconds: int) -> None:
         """The configuration is being reloaded; the time is needed from systemd 253 on (Type=notify-reload)."""
@@ -46,3 +56,8 @@ class Supervisor:
         except OSError:
             # A supervisor that has gone is no reason to stop watching servers.
             return
+
+
+def _line(text: str) -> str:
+    """A status is one line; what follows it would be read as another variable."""
+    return " ".join(text.split())
