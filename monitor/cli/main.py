@@ -28,7 +28,6 @@ COMMANDS = {
     "slo": "slo",
     "rules": "rules",
     "report": "reporting",
-    "export": "exporting",
     "read": "reading",
     **dict.fromkeys(("tune", "launch"), "advising"),
     "advise": "advise",

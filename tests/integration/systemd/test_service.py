@@ -9,38 +9,22 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
-import requests
-import yaml
 
-from monitor.clock import SystemClock
 from monitor.launch.unit_text import env_line, quote_words, unit_words
-from tests.fakes.slack_server import CHANNEL_NAME, TOKEN, SlackServer
+from tests.fakes.slack_server import SlackServer
 from tests.rigs.processes import free_port
+from tests.rigs.systemd.host import Host, positions
 from tests.rigs.systemd.machine import PYTHON_ARGV, PYTHON_ENV, Machine
 
 pytestmark = pytest.mark.systemd
 
-Found = TypeVar("Found")
-CLOCK = SystemClock()
-#: A deadline, never a measure.
-PATIENCE = 180.0
 BUSY = "closed:clients=16,prompt=160,output=120,hits=0.3"
-RULES = {
-    "tuning": "threshold", "interval": "1s", "baseline_window": "4s",
-    "parameters": {
-        "raise-tokens.window": "4s", "raise-tokens.for": "1s", "lower-tokens.window": "4s", "lower-tokens.for": "1s",
-    },
-}  # fmt: skip
-LIMITS = {
-    "max_speculative_tokens": 2, "allow_downtime": True, "changes_per_day": 20, "cooldown": "10m",
-    "drain_limit": "2s", "cut_after_drain": True, "stop_limit": "10s", "start_limit": "60s", "warmup": "1s",
-    "observe": "20s", "restarts_per_day": 50,
-}  # fmt: skip
+LIMITS = {"max_speculative_tokens": 2}
 
 
 def sim(name: str, port: int, *more: str) -> list[str]:
@@ -55,51 +39,32 @@ def speculation(tokens: int) -> list[str]:
     return ["--speculative-config", json.dumps({"method": "mtp", "num_speculative_tokens": tokens})]
 
 
-class Host:
-    """The machine with acceptd on it, and its two servers."""
+class Story(Host):
+    """The machine with acceptd on it, and its two servers: the template's `chat`, and `code`, an operator's own."""
 
     def __init__(self, machine: Machine, slack: SlackServer) -> None:
-        self.machine = machine
-        self.slack = slack
+        super().__init__(machine, slack, "vllm@chat", "my-code")
         self.chat, self.code = free_port(), free_port()
-        # Quotes, a dollar and a percent sign, a secret: what an operator's unit may well hold.
-        own = sim("code", self.code, "--served-model-name", "code", "--sim-load", "none", "--api-key", "hunter22")
-        environment = " ".join(f"{name}={value}" for name, value in PYTHON_ENV.items())
         program = f'#!/bin/sh\nexec {PYTHON_ARGV[0]} -m monitor.simulator "$@"\n'
         machine.write("/opt/vllm/bin/vllm", program, 0o755)
+        own = sim("code", self.code, "--served-model-name", "code", "--sim-load", "none", "--api-key", "hunter22")
+        environment = " ".join(f"{name}={value}" for name, value in PYTHON_ENV.items())
         machine.write("/etc/systemd/system/my-code.service", (
             f"[Unit]\nDescription=100%% mine\n[Service]\nUser=nobody\nEnvironment={environment}\n"
             f"ExecStart={unit_words([*own, *speculation(1)])}\nKillMode=mixed\n"
         ))  # fmt: skip
         machine.run("systemctl", "daemon-reload")
 
-    def acceptd(self, *words: str, user: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return self.machine.run("acceptd", *words, user=user, check=check)
-
-    def daemon(self, verb: str) -> None:
-        """Start, stop or restart the service; systemd waits until it says that it is ready."""
-        done = self.machine.run("systemctl", verb, "acceptd", seconds=PATIENCE, check=False)
-        assert done.returncode == 0, f"{done.stderr}\n{self.journal()[-6000:]}"
-
-    def configure(self) -> None:
-        config: dict[str, Any] = {
-            "mode": "auto",
-            "host": "test-host",
-            "servers": [
-                {"name": "chat", "url": f"http://127.0.0.1:{self.chat}",
+    def set_up(self) -> None:
+        self.configure(
+            [
+                {"name": "chat", "url": f"http://127.0.0.1:{self.chat}", "limits": LIMITS,
                  "driver": {"kind": "systemd", "unit": "vllm@chat", "engine_version": "0.32.0"}},
-                {"name": "code", "url": f"http://127.0.0.1:{self.code}", "auth": {"bearer_token": "hunter22"},
+                {"name": "code", "url": f"http://127.0.0.1:{self.code}", "limits": LIMITS,
+                 "auth": {"bearer_token": "hunter22"},
                  "driver": {"kind": "systemd", "unit": "my-code.service", "engine_version": "0.32.0"}},
-            ],
-            "groups": [{"name": name, "limits": LIMITS} for name in ("chat", "code")],
-            "scrape": {"interval": "500ms", "timeout": "500ms"}, "rules": RULES,
-            "slack": {"bot_token_file": "/etc/acceptd/credentials/slack", "channel": CHANNEL_NAME,
-                      "api_url": self.slack.api_url},
-            "web": {"listen": "127.0.0.1:0"},
-        }  # fmt: skip
-        self.machine.write("/etc/acceptd/acceptd.yaml", yaml.safe_dump(config), 0o640)
-        # For root alone; systemd hands it to the daemon.
-        self.machine.write("/etc/acceptd/credentials/slack", f"{TOKEN}\n", 0o600)
+            ]
+        )  # fmt: skip
         given = {
             "SERVER_COMMAND": quote_words(sim("chat", self.chat, "--sim-load", BUSY)),
             "ACCEPTD_SPECULATION": quote_words(speculation(1)), **PYTHON_ENV,
@@ -107,41 +72,15 @@ class Host:
         text = "# chat\n" + "".join(env_line(name, value) for name, value in given.items())
         self.machine.write("/etc/acceptd/servers/chat.env", text, 0o640)
 
-    def pids(self) -> tuple[str, str]:
-        chat, code = (self.machine.show(unit, "MainPID")["MainPID"] for unit in ("vllm@chat", "my-code"))
-        assert "0" not in (chat, code)
-        return chat, code
-
-    def tokens(self, port: int) -> int | None:
-        """Positions on a server's page; None while it does not answer."""
-        try:
-            page = requests.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text
-        except requests.RequestException:
-            return None
-        return len([line for line in page.splitlines() if "accepted_tokens_per_pos_total{" in line])
-
-    def journal(self) -> str:
-        return self.machine.journal("-u", "acceptd")
-
-    def wait(self, look: Callable[[], Found | None], what: str) -> Found:
-        deadline = CLOCK.monotonic() + PATIENCE
-        while CLOCK.monotonic() < deadline:
-            found = look()
-            if found is not None and found is not False:
-                return found
-            CLOCK.sleep(0.2)
-        servers = self.machine.journal("-u", "vllm@chat", "-u", "my-code")[-2000:]
-        raise AssertionError(f"never: {what}\n{self.journal()[-6000:]}\n{servers}")
-
 
 @pytest.fixture(scope="module")
-def host(machine: Machine) -> Iterator[Host]:
+def host(machine: Machine) -> Iterator[Story]:
     with SlackServer() as slack:
-        yield Host(machine, slack)
+        yield Story(machine, slack)
     machine.run("systemctl", "stop", "acceptd", "vllm@chat", "my-code", check=False)
 
 
-def test_installing_is_shown_first_then_done_then_found_done(host: Host) -> None:
+def test_installing_is_shown_first_then_done_then_found_done(host: Story) -> None:
     machine = host.machine
     shown = host.acceptd("install")
     assert "+++ /etc/systemd/system/acceptd.service" in shown.stdout
@@ -154,7 +93,7 @@ def test_installing_is_shown_first_then_done_then_found_done(host: Host) -> None
     assert listed.splitlines() == [
         "/var/lib/acceptd/launch 750 acceptd acceptd", "/etc/acceptd/servers 750 root acceptd",
     ]  # fmt: skip
-    host.configure()
+    host.set_up()
     again = host.acceptd("install", "--yes").stdout
     # Only the leave for the units that the configuration names is new.
     assert [line for line in again.splitlines() if line.startswith("+")] == [
@@ -163,7 +102,7 @@ def test_installing_is_shown_first_then_done_then_found_done(host: Host) -> None
     assert "nothing to do: all is in place" in host.acceptd("install", "--yes").stdout
 
 
-def test_systemd_takes_the_units_and_finds_little_exposed(host: Host) -> None:
+def test_systemd_takes_the_units_and_finds_little_exposed(host: Story) -> None:
     verified = host.machine.run("systemd-analyze", "verify", "acceptd.service", "vllm@chat.service")
     assert (verified.stdout, verified.stderr) == ("", "")
     said = host.machine.run("systemd-analyze", "--no-pager", "security", "acceptd.service", check=False).stdout
@@ -171,10 +110,10 @@ def test_systemd_takes_the_units_and_finds_little_exposed(host: Host) -> None:
     assert exposure is not None and float(exposure[1]) <= 2.5, said
 
 
-def test_a_unit_is_adopted_by_a_drop_in_that_is_shown_first_while_it_runs_on(host: Host) -> None:
+def test_a_unit_is_adopted_by_a_drop_in_that_is_shown_first_while_it_runs_on(host: Story) -> None:
     machine = host.machine
     machine.run("systemctl", "start", "my-code")
-    host.wait(lambda: host.tokens(host.code), "the operator's server serves")
+    host.wait(lambda: positions(host.code), "the operator's server serves")
     before = machine.show("my-code", "MainPID")
     shown = host.acceptd("adopt", "my-code").stdout
     assert "+++ /etc/systemd/system/my-code.service.d/50-acceptd.conf" in shown
@@ -185,17 +124,16 @@ def test_a_unit_is_adopted_by_a_drop_in_that_is_shown_first_while_it_runs_on(hos
     assert "nothing to do: my-code.service is adopted" in host.acceptd("adopt", "my-code", "--yes").stdout
     assert machine.show("my-code", "MainPID") == before
     # The same command to the letter, but for where the speculation flags stand.
-    argv = tuple(machine.path(f"/proc/{before['MainPID']}/cmdline").read_text().split("\0"))
+    argv = host.arguments("my-code")
     machine.run("systemctl", "restart", "my-code")
-    after = machine.show("my-code", "MainPID")["MainPID"]
-    assert tuple(machine.path(f"/proc/{after}/cmdline").read_text().split("\0")) == argv
-    host.wait(lambda: host.tokens(host.code), "it serves again")
+    host.wait(lambda: positions(host.code), "it serves again")
+    assert host.arguments("my-code") == argv
 
 
-def test_the_service_starts_as_its_own_user_and_says_when_it_is_ready(host: Host) -> None:
+def test_the_service_starts_as_its_own_user_and_says_when_it_is_ready(host: Story) -> None:
     machine = host.machine
     machine.run("systemctl", "start", "vllm@chat")
-    before = host.wait(lambda: host.tokens(host.chat), "the server serves") and host.pids()
+    before = host.wait(lambda: positions(host.chat), "the server serves") and host.pids()
     assert host.acceptd("check").stdout.startswith("/etc/acceptd/acceptd.yaml: fine (2 servers")
     host.daemon("start")
     shown = machine.show("acceptd", "ActiveState", "StatusText", "Type", "MainPID")
@@ -207,24 +145,18 @@ def test_the_service_starts_as_its_own_user_and_says_when_it_is_ready(host: Host
     assert "started version=" in host.journal()
 
 
-def test_a_full_rollout_goes_through_the_launch_file_and_systemd(host: Host) -> None:
+def test_a_full_rollout_goes_through_the_launch_file_and_systemd(host: Story) -> None:
     machine = host.machine
     _, code = host.pids()
-    host.wait(lambda: host.tokens(host.chat) == 2, "the server comes back with two tokens")
+    host.wait(lambda: positions(host.chat) == 2, "the server comes back with two tokens")
     launch = "/var/lib/acceptd/launch/vllm@chat.service.env"
     assert machine.run("stat", "-c", "%a %U %G", launch).stdout.strip() == "640 acceptd acceptd"
     lines = machine.path(launch).read_text().splitlines()
     assert [line.partition("=")[0] for line in lines if not line.startswith("#")] == ["ACCEPTD_SPECULATION"]
-    pid, _ = host.pids()
-    argv = machine.path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+    argv = host.arguments("vllm@chat")
     assert argv[-2] == "--speculative-config"
     assert json.loads(argv[-1]) == {"method": "mtp", "num_speculative_tokens": 2}
-
-    def promoted() -> bool:
-        story = json.loads(host.acceptd("history", "chat", "--json", user="acceptd").stdout)
-        return "promoted" in json.dumps(story)
-
-    host.wait(promoted, "the change is kept")
+    host.wait(lambda: host.state("chat") == "promoted", "the change is kept")
     host.wait(lambda: [m for m in host.slack.messages if "rollout finished" in m.whole()] or None, "Slack is told")
     # The other server was left alone, and the journal tells the story.
     assert host.pids()[1] == code
@@ -234,7 +166,7 @@ def test_a_full_rollout_goes_through_the_launch_file_and_systemd(host: Host) -> 
     assert "Stopped" in machine.journal("-u", "vllm@chat")
 
 
-def test_the_user_may_act_on_exactly_its_units(host: Host) -> None:
+def test_the_user_may_act_on_exactly_its_units(host: Story) -> None:
     machine, before = host.machine, host.pids()
     machine.write("/etc/systemd/system/other.service", "[Service]\nExecStart=/bin/sleep 1000\n")
     machine.run("systemctl", "daemon-reload")
@@ -258,32 +190,70 @@ def test_the_user_may_act_on_exactly_its_units(host: Host) -> None:
     assert host.pids() == before
 
 
-def test_a_stop_ends_the_daemon_in_order_and_no_server(host: Host) -> None:
+def test_a_reload_takes_the_configuration_whole_or_keeps_the_old_one_and_says_so(host: Story) -> None:
+    machine, before = host.machine, host.pids()
+    good = machine.path("/etc/acceptd/acceptd.yaml").read_text()
+    machine.path("/etc/acceptd/acceptd.yaml").write_text(good + "nonsense: 1\n")
+    pid = machine.show("acceptd", "MainPID")
+    machine.run("systemctl", "reload", "acceptd")
+    host.wait(lambda: "configuration not reloaded, the old one stays" in host.journal(), "it is refused, and said so")
+    machine.path("/etc/acceptd/acceptd.yaml").write_text(good)
+    machine.run("systemctl", "reload", "acceptd")
+    host.wait(lambda: "configuration reloaded" in host.journal(), "the new one is taken")
+    host.wait(lambda: machine.show("acceptd", "ActiveState")["ActiveState"] == "active", "it is ready")
+    assert machine.show("acceptd", "MainPID") == pid
+    assert host.pids() == before
+
+
+@contextmanager
+def store_held(machine: Machine) -> Iterator[None]:
+    """Let another process hold the database, so that nothing can be written."""
+    script = (
+        "import sqlite3, sys; c = sqlite3.connect('/var/lib/acceptd/local.db', timeout=60);"
+        " c.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.read()"
+    )
+    given = [f"{name}={value}" for name, value in PYTHON_ENV.items()]
+    holder = subprocess.Popen(
+        [*machine.enter, "env", *given, *PYTHON_ARGV, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert holder.stdin is not None and holder.stdout is not None and holder.stdout.readline() == "held\n"
+    try:
+        yield
+    finally:
+        holder.communicate("")
+
+
+def test_a_loop_that_turns_and_cannot_store_says_so_and_is_left_alone(host: Story) -> None:
+    machine = host.machine
+    pid = machine.show("acceptd", "MainPID")
+
+    def told() -> str:
+        return machine.show("acceptd", "StatusText")["StatusText"]
+
+    with store_held(machine):
+        host.wait(lambda: told().startswith("the store does not take anything: "), "the status says why")
+    host.wait(lambda: told().startswith("2 servers, "), "it goes on")
+    assert machine.show("acceptd", "MainPID") == pid
+
+
+def test_a_stop_ends_the_daemon_in_order_and_no_server(host: Story) -> None:
     machine, before = host.machine, host.pids()
     host.daemon("stop")
     shown = machine.show("acceptd", "ActiveState", "Result", "ExecMainStatus")
     assert shown == {"ActiveState": "inactive", "Result": "success", "ExecMainStatus": "0"}
     assert "stopped; managed servers go on" in host.journal()
-    assert host.pids() == before and host.tokens(host.chat) == 2
+    assert host.pids() == before and positions(host.chat) == 2
 
 
-def test_a_cycle_that_does_not_end_is_noticed_by_the_watchdog(host: Host) -> None:
+def test_a_cycle_that_does_not_end_is_noticed_by_the_watchdog(host: Story) -> None:
     machine, before = host.machine, host.pids()
     machine.write("/etc/systemd/system/acceptd.service.d/test.conf", "[Service]\nWatchdogSec=4\nRestartSec=1\n")
     machine.run("systemctl", "daemon-reload")
     host.daemon("start")
-    # Somebody else holds the store: every turn of the loop fails, whatever else of the daemon is well.
-    script = "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1], timeout=60); c.execute('BEGIN IMMEDIATE')"
-    holder = subprocess.Popen(
-        [*machine.enter, "env", *(f"{k}={v}" for k, v in PYTHON_ENV.items()), *PYTHON_ARGV, "-c",
-         f"{script}; print('held', flush=True); sys.stdin.read()", "/var/lib/acceptd/local.db"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert holder.stdin is not None and holder.stdout is not None and holder.stdout.readline() == "held\n"
-    try:
+    # Somebody else holds the store: each turn of the loop takes longer than that, whatever else of the daemon is well.
+    with store_held(machine):
         host.wait(lambda: "Watchdog timeout" in host.journal(), "systemd misses the report")
-    finally:
-        holder.communicate("")
     host.wait(lambda: host.journal().count("started version=") > 2, "it is started again")
     # Where every thread stood is in the journal, for whoever asks why.
     assert "Fatal Python error: Aborted" in host.journal()
@@ -293,19 +263,19 @@ def test_a_cycle_that_does_not_end_is_noticed_by_the_watchdog(host: Host) -> Non
     host.daemon("restart")
 
 
-def test_an_operators_edit_wins_over_what_acceptd_wrote_with_no_daemon_there(host: Host) -> None:
+def test_an_operators_edit_wins_over_what_acceptd_wrote_with_no_daemon_there(host: Story) -> None:
     machine = host.machine
     host.daemon("stop")
     machine.run("systemctl", "restart", "vllm@chat")
-    assert host.wait(lambda: host.tokens(host.chat), "it serves") == 2
+    assert host.wait(lambda: positions(host.chat), "it serves") == 2
     path = machine.path("/etc/acceptd/servers/chat.env")
     path.write_text(path.read_text().replace("--max-num-seqs 64", "--max-num-seqs 32"))
     machine.run("systemctl", "restart", "vllm@chat")
-    assert host.wait(lambda: host.tokens(host.chat), "it serves") == 1
+    assert host.wait(lambda: positions(host.chat), "it serves") == 1
     assert machine.path("/var/lib/acceptd/launch/vllm@chat.service.void.env").exists()
 
 
-def test_an_edited_unit_is_said_to_be_edited_and_adopted_anew(host: Host) -> None:
+def test_an_edited_unit_is_said_to_be_edited_and_adopted_anew(host: Story) -> None:
     machine = host.machine
     unit = machine.path("/etc/systemd/system/my-code.service")
     unit.write_text(unit.read_text().replace("--max-num-seqs 64", "--max-num-seqs 48"))
@@ -317,7 +287,7 @@ def test_an_edited_unit_is_said_to_be_edited_and_adopted_anew(host: Host) -> Non
     assert "--max-num-seqs 48" in text and "--speculative-config" in text
 
 
-def test_a_unit_is_given_back_as_it_was_and_the_service_goes_without_a_server(host: Host) -> None:
+def test_a_unit_is_given_back_as_it_was_and_the_service_goes_without_a_server(host: Story) -> None:
     machine, before = host.machine, host.pids()
     refused = host.acceptd("install", "--uninstall", "--yes", check=False)
     assert refused.returncode == 1 and "`acceptd adopt --release my-code.service` first" in refused.stderr
