@@ -53,6 +53,10 @@ def answer_sink(receivers: Routing, clock: Clock, *, simulated: bool) -> AnswerS
         if command.kind not in (CommandKind.APPLY, CommandKind.APPROVE, CommandKind.REJECT):
             return
         decision = unit.decisions.get(DecisionId(command.subject))
+        if decision is None and command.kind is CommandKind.APPLY:
+            # It names a plan; what came of it names the rollout.
+            rollout = next((one for one in unit.rollouts.active() if one.id in outcome), None)
+            decision = unit.decisions.get(rollout.decision) if rollout is not None else None
         if decision is None:
             return
         now = clock.now()

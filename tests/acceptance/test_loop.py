@@ -43,7 +43,7 @@ def test_a_change_that_loses_is_measured_and_taken_back_and_slack_gets_the_story
         (rejection,) = unit.rejections.of("code")  # type: ignore[arg-type]
         rollouts = unit.rollouts.active()
         said_by = {(entry.actor, entry.what) for entry in unit.audit.recent(200)}
-    assert {("slack:U0EVE (eve)", "slack.refused"), ("slack:U0ANN (ann)", "command.apply")} <= said_by
+    assert {("slack:U0EVE (eve)", "slack.refused"), ("slack:U0ANN (ann)", "command.approve")} <= said_by
     assert (rejection.num_speculative_tokens, rollouts) == (4, [])
     said = daemon.command("why", "code")
     assert said.returncode == 0, said.stderr

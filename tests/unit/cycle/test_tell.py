@@ -112,23 +112,32 @@ class TestAnswers:
         command = Command("q1", kind, subject, "slack:U0ANN (ann)", clock.now())
         with store.write() as unit:
             unit.decisions.add(decision())
+            unit.rollouts.add(
+                Rollout(id=RolloutId("r-1"), group=GroupName("g"), decision=DecisionId("d-1"), current=TWO,
+                        proposed=THREE, created_at=NOON, requested_by="ann")
+            )
             sink = answer_sink(lambda _: ["slack"], clock, simulated=False)
             sink(unit, command, "started rollout r-1" if taken else "refused (paused): g is paused", taken)
         with store.read() as unit:
             return [notice for notice, _ in unit.outbox.recent(10)]
 
-    @pytest.mark.parametrize(("kind", "word"), [(CommandKind.APPLY, "approved"), (CommandKind.REJECT, "rejected")])
+    @pytest.mark.parametrize(("kind", "word"), [(CommandKind.APPROVE, "approved"), (CommandKind.REJECT, "rejected")])
     def test_a_request_that_was_taken_stands_in_place_of_its_buttons(self, kind: CommandKind, word: str) -> None:
         (said,) = self.answer(kind)
         assert (said.thread, said.edits_root, said.buttons) == ("decision:d-1", True, ())
         assert said.title == f"g: {word}: raise num_speculative_tokens 2 -> 3"
         assert said.text.endswith(f"{word.capitalize()} by slack:U0ANN (ann): started rollout r-1")
 
+    def test_a_plan_is_known_by_the_rollout_that_came_of_it(self) -> None:
+        (said,) = self.answer(CommandKind.APPLY, subject="p-4711")
+        assert said.thread == "decision:d-1" and "approved" in said.title
+        assert self.answer(CommandKind.APPLY, subject="p-4711", taken=False) == []
+
     def test_one_that_was_refused_leaves_the_buttons_and_says_why_below(self) -> None:
-        (said,) = self.answer(CommandKind.APPLY, taken=False)
+        (said,) = self.answer(CommandKind.APPROVE, taken=False)
         assert (said.in_thread, said.edits_root) == (True, False)
         assert "not done" in said.title and "g is paused" in said.text
 
-    @pytest.mark.parametrize(("kind", "subject"), [(CommandKind.REPORT, ""), (CommandKind.APPLY, "d-0")])
+    @pytest.mark.parametrize(("kind", "subject"), [(CommandKind.REPORT, ""), (CommandKind.APPROVE, "d-0")])
     def test_requests_about_nothing_that_was_told_are_not(self, kind: CommandKind, subject: str) -> None:
         assert self.answer(kind, subject=subject) == []
