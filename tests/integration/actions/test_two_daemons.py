@@ -23,7 +23,7 @@ from tests.integration.postgres import PostgresServer
 from tests.rigs.processes import free_port
 
 #: Age of a lease (seconds): how long the other daemon waits for one that was killed.
-LEASE = 3.0
+LEASE = 2.0
 
 
 class Pair:

@@ -105,8 +105,8 @@ class TestAnswers:
         assert found.ok is None and said in found.sentence
 
     def test_one_that_hangs_is_ended(self, environ: dict[str, str]) -> None:
-        found = answer(environ, "--model", "slow", seconds=3.0)
-        assert (found.ok, found.sentence) == (None, "vLLM did not answer within 3 s")
+        found = answer(environ, "--model", "slow", seconds=1.5)
+        assert (found.ok, found.sentence) == (None, "vLLM did not answer within 1.5 s")
 
     def test_where_vllm_cannot_be_imported_nothing_is_told(self, tmp_path: Path) -> None:
         (tmp_path / "vllm.py").write_text("raise ImportError('libcuda.so')")
