@@ -200,10 +200,11 @@ def _touched_servers(unit: Unit, rollout: Rollout) -> bool:
 
 def _is_not_rejected(unit: Unit, decision: Decision, group: Group, now: datetime) -> None:
     batch, length = (decision.evidence.get(name) for name in ("batch", "acceptance_length"))
+    at = decision.current.num_speculative_tokens
     for rejection in unit.rejections.of(group.name):
         same = rejection.num_speculative_tokens == decision.proposed.num_speculative_tokens
         is_meant = same and rejection.method in (None, decision.proposed.method)
-        if is_meant and rejection.holds(now, batch=batch, acceptance_length=length):
+        if is_meant and rejection.holds(now, batch=batch, acceptance_length=length, tokens=at):
             raise ActionError(
                 f"{decision.proposed.describe()} is not tried again before {rejection.until:%Y-%m-%d %H:%M} UTC: "
                 f"{rejection.sentence}",

@@ -97,6 +97,7 @@ def reject(
             sentence=sentence,
             batch=evidence.get("batch"),
             acceptance_length=evidence.get("acceptance_length"),
+            measured_at=decision.current.num_speculative_tokens if decision is not None else None,
         )
     )
 

@@ -53,13 +53,17 @@ def facts(
     return frozenset(found)
 
 
-def rejected(rejections: Iterable[Rejection], window: SignalSet, method: str | None, now: datetime) -> frozenset[int]:
+def rejected(
+    rejections: Iterable[Rejection], window: SignalSet, setting: Setting, now: datetime
+) -> frozenset[int]:
     """Settings that lost and whose time is not over, unless load or acceptance length has moved since."""
     batch, length = window.value("decode_batch"), window.value("acceptance_length")
+    method, tokens = setting.method, setting.num_speculative_tokens
     return frozenset(
         r.num_speculative_tokens
         for r in rejections
-        if (r.method in (None, method) or method is None) and r.holds(now, batch=batch, acceptance_length=length)
+        if (r.method in (None, method) or method is None)
+        and r.holds(now, batch=batch, acceptance_length=length, tokens=tokens)
     )
 
 
@@ -85,7 +89,7 @@ def tune_input(
         limits=Limits(
             minimum=limits.min_speculative_tokens, maximum=limits.max_speculative_tokens, allow_off=limits.allow_off
         ),
-        rejected=rejected(rejections, window, setting.method, now) | frozenset(limits.never),
+        rejected=rejected(rejections, window, setting, now) | frozenset(limits.never),
         restart_seconds=restart_seconds,
         batches=load_of(tracks, day),
         facts=known_facts,

@@ -76,14 +76,19 @@ class Rejection:
     #: Decode batch and acceptance length at that time: a 15 % move of either lifts it early.
     batch: float | None = None
     acceptance_length: float | None = None
+    #: Speculative tokens at which that length was measured: at another number it is another by itself.
+    measured_at: int | None = None
 
-    def holds(self, now: datetime, *, batch: float | None, acceptance_length: float | None) -> bool:
-        """Whether its time is not over and neither load nor length has moved; what is unknown has not moved."""
-        return (
-            now < self.until
-            and not _has_moved(self.batch, batch)
-            and not _has_moved(self.acceptance_length, acceptance_length)
-        )
+    def holds(
+        self, now: datetime, *, batch: float | None, acceptance_length: float | None, tokens: int | None = None
+    ) -> bool:
+        """Whether its time is not over and neither load nor length has moved; what is unknown has not moved.
+
+        `tokens` is the setting that the length is of now; at another one than then lengths say nothing.
+        """
+        is_comparable = self.measured_at is None or tokens is None or tokens == self.measured_at
+        has_moved = is_comparable and _has_moved(self.acceptance_length, acceptance_length)
+        return now < self.until and not _has_moved(self.batch, batch) and not has_moved
 
 
 def _has_moved(before: float | None, now: float | None) -> bool:

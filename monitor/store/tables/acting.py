@@ -134,6 +134,7 @@ class RejectionRow(Record):
     sentence: Mapped[str]
     batch: Mapped[float | None]
     acceptance_length: Mapped[float | None]
+    measured_at: Mapped[int | None]
 
 
 class RestartRow(Record):

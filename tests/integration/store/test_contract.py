@@ -782,7 +782,7 @@ class TestCommands:
 
 class TestSmallRecords:
     def test_rejections_of_a_group_come_oldest_first(self, store: Store) -> None:
-        late = Rejection(EAST, 5, "ngram", at(9), at(99), 2, "slower", FINE, 2.5)
+        late = Rejection(EAST, 5, "ngram", at(9), at(99), 2, "slower", FINE, 2.5, 3)
         early = Rejection(EAST, 4, None, at(1), at(99), 1, "slower")
         with store.write() as unit:
             for each in (late, early, Rejection(WEST, 4, None, at(1), at(99), 1, "x")):

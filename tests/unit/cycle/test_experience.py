@@ -106,23 +106,33 @@ class TestFacts:
         assert (Fact.UNRELIABLE in found) is (flag in bad)
 
 
+def three(method: str | None) -> Setting:
+    return Setting(method=method, num_speculative_tokens=3)
+
+
 class TestRejected:
     LOST = Rejection(GroupName("g"), 4, "eagle3", NOON, NOON + timedelta(days=1), 1, "it lost", 8.0, 2.5)
 
     def test_it_holds_at_like_load(self) -> None:
-        assert rejected([self.LOST], window(decode_batch=8.5, acceptance_length=2.6), "eagle3", NOON) == {4}
+        assert rejected([self.LOST], window(decode_batch=8.5, acceptance_length=2.6), three("eagle3"), NOON) == {4}
 
     def test_a_move_of_load_or_length_lifts_it(self) -> None:
-        assert rejected([self.LOST], window(decode_batch=16.0), "eagle3", NOON) == set()
-        assert rejected([self.LOST], window(acceptance_length=1.9), "eagle3", NOON) == set()
+        assert rejected([self.LOST], window(decode_batch=16.0), three("eagle3"), NOON) == set()
+        assert rejected([self.LOST], window(acceptance_length=1.9), three("eagle3"), NOON) == set()
 
     def test_it_ends(self) -> None:
-        assert rejected([self.LOST], window(), "eagle3", NOON + timedelta(days=1)) == set()
+        assert rejected([self.LOST], window(), three("eagle3"), NOON + timedelta(days=1)) == set()
+
+    def test_lengths_at_another_setting_lift_nothing(self) -> None:
+        lost = replace(self.LOST, measured_at=5)
+        for tokens, held in ((5, set()), (3, {4}), (None, set())):
+            now = Setting(method="eagle3", num_speculative_tokens=tokens)
+            assert rejected([lost], window(acceptance_length=1.9), now, NOON) == held
 
     def test_it_is_about_one_method(self) -> None:
-        assert rejected([self.LOST], window(), "ngram", NOON) == set()
-        assert rejected([self.LOST], window(), None, NOON) == {4}
-        assert rejected([replace(self.LOST, method=None)], window(), "ngram", NOON) == {4}
+        assert rejected([self.LOST], window(), three("ngram"), NOON) == set()
+        assert rejected([self.LOST], window(), three(None), NOON) == {4}
+        assert rejected([replace(self.LOST, method=None)], window(), three("ngram"), NOON) == {4}
 
 
 def test_evidence_holds_the_rules_numbers_and_the_load_that_a_rejection_is_kept_with() -> None:
