@@ -135,7 +135,7 @@ class Systemctl:
 
 def _refusal(argv: Sequence[str], said: str) -> ActionError:
     line = said.splitlines()[0]
-    what = " ".join(item for item in argv if not item.startswith("--"))
+    what = " ".join([item for item in argv if not item.startswith("--")][:3])
     if _DENIED.search(said):
         return ActionError(
             f"`{what}` is not permitted ({line}): `acceptd install` as root writes the polkit rule for this unit",
