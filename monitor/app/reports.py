@@ -15,7 +15,7 @@ from monitor.notify.compose import report_notice
 from monitor.notify.routing import Routing
 from monitor.report.assemble import assemble, last_due, week_key
 from monitor.report.content import WeeklyReport
-from monitor.report.render import to_html, to_json, to_markdown
+from monitor.report.render import summary_picture, to_html, to_json, to_markdown
 from monitor.slo.load import SloPolicy
 from monitor.store import Store
 
@@ -96,7 +96,8 @@ class Reports:
         with self._store.write() as unit:
             # Another daemon, or another call, may have been faster: then it was told by that one.
             if unit.reports.put(record):
-                notice = report_notice(record, now, simulated=self._simulated)
+                first = [(todo.text, todo.command) for todo in report.todo[:3]]
+                notice = report_notice(record, now, todo=first, simulated=self._simulated)
                 unit.outbox.queue(notice, self._receivers(notice), now)
         self._told()
         log.info("report made key=%s file=%s", key, files[0])
@@ -104,7 +105,7 @@ class Reports:
 
 
 def write_report(report: WeeklyReport, folder: Path) -> list[Path]:
-    """Write HTML, Markdown and JSON of a report into `folder`; the HTML first."""
+    """Write HTML, Markdown, JSON and a picture of a report into `folder`; the HTML first."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o750)
     written = []
     for ending, render in (("html", to_html), ("md", to_markdown), ("json", to_json)):
@@ -112,5 +113,10 @@ def write_report(report: WeeklyReport, folder: Path) -> list[Path]:
         partial = path.with_suffix(f".{ending}.part")
         partial.write_text(render(report), encoding="utf-8")
         partial.replace(path)
+        written.append(path)
+    drawn = summary_picture(report)
+    if drawn is not None:
+        path = folder / f"acceptd-{report.key}.png"
+        path.write_bytes(drawn)
         written.append(path)
     return written

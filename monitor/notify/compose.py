@@ -145,8 +145,11 @@ def rollout_notice(
     )
 
 
-def report_notice(report: ReportRecord, now: datetime, *, simulated: bool = False) -> Notice:
-    """The weekly report: its headline as text, its files attached where the receiver can."""
+def report_notice(
+    report: ReportRecord, now: datetime, *, todo: Sequence[tuple[str, str]] = (), simulated: bool = False
+) -> Notice:
+    """The weekly report in short: its headline, the first things to do (text, command); one picture and the page."""
+    lines = [report.headline, *(f"{text}{f' `{command}`' if command else ''}" for text, command in todo)]
     return Notice(
         id=new_id(),
         kind=NoticeKind.REPORT,
@@ -154,8 +157,8 @@ def report_notice(report: ReportRecord, now: datetime, *, simulated: bool = Fals
         thread=f"report:{report.key}",
         severity=Severity.INFO,
         title=f"Weekly tuning report {report.key}",
-        text=report.headline,
+        text="\n".join(lines),
         created_at=now,
-        attachments=report.files,
+        attachments=tuple(path for ending in (".png", ".html") for path in report.files if path.endswith(ending)),
         simulated=simulated,
     )

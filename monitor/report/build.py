@@ -25,6 +25,7 @@ from monitor.report.content import (
     WeeklyReport,
 )
 from monitor.report.views import change_began
+from monitor.report.weekly import confidence, covered_share, equal_load_change, hindrance, noise
 from monitor.signals.build import signals
 from monitor.signals.track import UNRELIABLE, Pair
 from monitor.slo.burn import SloStatus
@@ -92,6 +93,7 @@ def build(inputs: Inputs) -> WeeklyReport:
         todo=todo,
         headline=_headline(groups, todo),
         target_acceptance=inputs.target_acceptance,
+        noise=noise(inputs.alerts, inputs.start, inputs.end),
         simulated=inputs.simulated,
     )
 
@@ -99,6 +101,7 @@ def build(inputs: Inputs) -> WeeklyReport:
 def _group(inputs: Inputs, group: Group) -> GroupReport:
     changes = [c for c in inputs.changes if c.server in group.servers and inputs.start <= c.entered_at < inputs.end]
     decision = inputs.decisions.get(group.name)
+    together = [pair for name in group.servers for pair in inputs.pairs.get(name, ())]
     return GroupReport(
         name=group.name,
         mode=group.mode,
@@ -107,6 +110,8 @@ def _group(inputs: Inputs, group: Group) -> GroupReport:
         advice=_advice(decision) if decision is not None else None,
         slos=tuple(_slo(status, group.name) for status in inputs.slos if group.name in status.groups),
         alerts=tuple(_alert(a) for a in inputs.alerts if _concerns(a, group) and a.fired_at is not None),
+        trend=_trend(together, group.name, inputs.start, inputs.end) if len(group.servers) > 1 else (),
+        hindrance=hindrance(decision),
     )
 
 
@@ -129,6 +134,8 @@ def _server(inputs: Inputs, name: ServerName) -> ServerReport:
         generation_tokens=_generated([interval for _, interval in recent]),
         trend=_trend(pairs, name, inputs.start, inputs.end),
         notes=_notes(recent, now, inputs.target_acceptance),
+        covered=covered_share(recent, inputs.start, inputs.end),
+        equal_load_change=equal_load_change(pairs, inputs.start, inputs.end),
     )
 
 
@@ -219,6 +226,7 @@ def _advice(decision: Decision) -> AdviceReport:
         gain_high=decision.gain_high,
         threshold_sentence=decision.threshold.sentence if decision.threshold else "",
         command=f"acceptd plan {decision.id}" if decision.changes_setting else "",
+        confidence=confidence(decision) if decision.changes_setting else "",
     )
 
 
@@ -247,7 +255,11 @@ def _todo(groups: Sequence[GroupReport]) -> tuple[Todo, ...]:
         advice, speed = group.advice, group.generation_tokens_per_second
         if advice is not None and advice.is_open and not (advice.gain is not None and advice.gain <= 0):
             worth = advice.gain * speed if advice.gain is not None and speed is not None else None
-            items.append(Todo(f"{group.name}: {advice.words}. {advice.sentence}", advice.command, worth))
+            hours = None
+            if advice.gain is not None and worth is not None:
+                # What is faster by g does the same work in 1 / (1 + g) of the time.
+                hours = len(group.servers) * 168.0 * (1.0 - 1.0 / (1.0 + advice.gain))
+            items.append(Todo(f"{group.name}: {advice.words}. {advice.sentence}", advice.command, worth, hours))
         open_alerts = sorted({a.name for a in group.alerts if a.resolved_at is None and a.severity != Severity.INFO})
         for name in open_alerts:
             items.append(Todo(f"{group.name}: {name} is still firing.", "acceptd alerts"))

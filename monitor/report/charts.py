@@ -21,14 +21,15 @@ def _kind(outcome: str) -> str:
 
 
 def trend_charts(
-    points: Sequence[TrendPoint], changes: Sequence[ChangeReport], target: float, start: datetime, end: datetime
+    points: Sequence[TrendPoint], changes: Sequence[ChangeReport], target: float, start: datetime, end: datetime, *,
+    prefix: str = "",
 ) -> tuple[Chart, ...]:
     """Acceptance rate (with the guides' target), acceptance length and throughput over one time axis."""
 
     def chart(name: str, form: str, get: Callable[[TrendPoint], float | None], *, floor: float | None = None,
               ceiling: float | None = None, at: float | None = None) -> Chart:  # fmt: skip
         return Chart(
-            name=name, form=form, start=start, end=end, times=[point.at for point in points],
+            name=f"{prefix}{name}", form=form, start=start, end=end, times=[point.at for point in points],
             lines=[Line(name, [get(point) for point in points])], marks=marks(changes), floor=floor, ceiling=ceiling,
             target=at,
         )

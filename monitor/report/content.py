@@ -35,6 +35,10 @@ class ServerReport:
     generation_tokens: float
     trend: tuple[TrendPoint, ...]
     notes: tuple[str, ...] = ()
+    #: Share of the period for which there is data (0 to 1).
+    covered: float = 0.0
+    #: Throughput against the period before at equal load, ratio minus 1; None without loads that both had.
+    equal_load_change: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,7 @@ class AdviceReport:
     gain_high: float | None = None
     threshold_sentence: str = ""
     command: str = ""
+    confidence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,16 @@ class AlertReport:
     summary: str
 
 
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How often people were called: pages and tickets, over so many shifts, and pages in the worst shift."""
+
+    pages: int
+    tickets: int
+    shifts: float
+    busiest: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupReport:
     """One group over the period."""
@@ -105,6 +120,10 @@ class GroupReport:
     advice: AdviceReport | None
     slos: tuple[SloReport, ...] = ()
     alerts: tuple[AlertReport, ...] = ()
+    #: All servers together over time; empty where there is one, whose own trend says the same.
+    trend: tuple[TrendPoint, ...] = ()
+    #: Why it could not be tuned; empty where it could, or needs nothing.
+    hindrance: str = ""
 
     @property
     def generation_tokens_per_second(self) -> float | None:
@@ -120,6 +139,8 @@ class Todo:
     text: str
     command: str
     worth: float | None = None
+    #: The same as hours of one server a week that its work would no longer take.
+    server_hours: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,5 +156,6 @@ class WeeklyReport:
     todo: tuple[Todo, ...]
     headline: str
     target_acceptance: float
+    noise: Noise = Noise(0, 0, 1.0, 0)
     simulated: bool = False
     notes: tuple[str, ...] = field(default=())

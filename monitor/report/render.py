@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from monitor.report.charts import trend_charts
-from monitor.report.content import ServerReport, WeeklyReport
-from monitor.show.lines import line_chart
+from monitor.report.content import ChangeReport, ServerReport, TrendPoint, WeeklyReport
+from monitor.show.lines import line_chart, summary
 
+#: Up to so many servers each has its own charts and table; of more their groups have, and servers a line.
+SMALL_FLEET = 30
+#: Groups that the picture for chats shows.
+_PICTURED = 2
 #: Least points for a chart: fewer show nothing that the table does not.
 _CHART_POINTS = 2
 
@@ -77,6 +82,9 @@ def _environment(html: bool) -> Environment:
         signed=lambda v: figure_text(v, "signed"), cell=_cell,
     )
     environment.globals.update(rows=ROWS, moved=change_text)
+    environment.tests.update(
+        kept=lambda outcome: outcome.startswith("promoted"), undone=lambda outcome: outcome.startswith("rolled_back")
+    )
     return environment
 
 
@@ -87,18 +95,56 @@ def _cell(text: str) -> str:
     return " ".join(text.split())
 
 
-def _chart(report: WeeklyReport, group: Any, server: ServerReport) -> Markup | None:
-    if sum(point.acceptance_rate is not None for point in server.trend) < _CHART_POINTS:
+def _chart(report: WeeklyReport, changes: Sequence[ChangeReport], server: ServerReport) -> Markup | None:
+    own = [change for change in changes if change.server == server.name]
+    return _drawn(report, server.trend, own)
+
+
+def _drawn(report: WeeklyReport, trend: Sequence[TrendPoint], changes: Sequence[ChangeReport]) -> Markup | None:
+    """The charts of a trend; None where there is too little to see."""
+    if sum(point.acceptance_rate is not None for point in trend) < _CHART_POINTS:
         return None
-    changes = [change for change in group.changes if change.server == server.name]
-    charts = trend_charts(server.trend, changes, report.target_acceptance, report.start, report.end)
-    return Markup("".join(line_chart(chart, points=False) for chart in charts))
+    charts = trend_charts(trend, changes, report.target_acceptance, report.start, report.end)
+    figures = (
+        f"<figure><figcaption>{escape(chart.name)} <span class=\"soft\">{escape(summary(chart))}</span></figcaption>"
+        f"{line_chart(chart, points=False)}</figure>"
+        for chart in charts
+    )
+    return Markup("".join(figures))
 
 
 def to_html(report: WeeklyReport) -> str:
     """One HTML file: no script, no outside request, light and dark, fit for print."""
-    charts = {server.name: _chart(report, group, server) for group in report.groups for server in group.servers}
-    return _environment(html=True).get_template("report.html.j2").render(report=report, charts=charts)
+    count = sum(len(group.servers) for group in report.groups)
+    is_small = count <= SMALL_FLEET
+    charts = {
+        server.name: _chart(report, group.changes, server) if is_small else None
+        for group in report.groups
+        for server in group.servers
+    }
+    together = {group.name: _drawn(report, group.trend, group.changes) for group in report.groups}
+    style = resources.files("monitor.show").joinpath("theme.css").read_text("utf-8")
+    return _environment(html=True).get_template("report.html.j2").render(
+        report=report, charts=charts, together=together, style=Markup(style), is_small=is_small, count=count
+    )
+
+
+def summary_picture(report: WeeklyReport) -> bytes | None:
+    """One PNG for chats: acceptance and throughput of the groups that generated most; None where there is no data."""
+    # Imported where it is drawn: matplotlib takes half a second and 30 MB that a daemon needs once a week.
+    from monitor.show.picture import picture
+
+    shown = sorted(report.groups, key=lambda group: -sum(s.generation_tokens for s in group.servers))[:_PICTURED]
+    trends = [(group, group.trend or (group.servers[0].trend if group.servers else ())) for group in shown]
+    charts = [
+        chart
+        for group, trend in trends
+        if len(trend) >= _CHART_POINTS
+        for chart in trend_charts(trend, group.changes, report.target_acceptance, report.start, report.end,
+                                  prefix=f"{group.name}: ")[::2]
+    ]  # fmt: skip
+    mark = "SIMULATED " if report.simulated else ""
+    return picture(f"{mark}acceptd {report.key}", charts) if charts else None
 
 
 def to_markdown(report: WeeklyReport) -> str:

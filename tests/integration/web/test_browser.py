@@ -16,6 +16,9 @@ from monitor.app.heart import Heart
 from monitor.app.view import DaemonView
 from monitor.clock import SystemClock
 from monitor.model.record import Pause
+from monitor.report.assemble import assemble
+from monitor.report.content import WeeklyReport
+from monitor.report.render import to_html
 from monitor.store import Store, open_store
 from monitor.telemetry import Telemetry
 from monitor.web.pages import make_app
@@ -27,7 +30,7 @@ CLOCK = SystemClock()
 PAGES = (
     "/", "/groups/chat?span=30d", "/servers/chat-1?span=7d", "/servers/rag-1?span=1h", "/alerts", "/alerts/{alert}",
     "/objectives", "/decisions", "/decisions/d-chat3", "/rollouts", "/rollouts/r-two", "/silences", "/reports",
-    "/activity", "/evidence/ev-1", "/runbooks/acceptance-cliff",
+    "/activity", "/evidence/ev-1", "/runbooks/acceptance-cliff", "/report",
 )  # fmt: skip
 
 
@@ -40,12 +43,20 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     opened.close()
 
 
+def week(store: Store) -> WeeklyReport:
+    """The report on the story's last week."""
+    with store.read() as unit:
+        return assemble(
+            unit, GROUPS, end=CLOCK.now(), now=CLOCK.now(), key="2026-W48", host="gpu-7", target=0.6, simulated=False
+        )
+
+
 @pytest.fixture(scope="module")
 def site(store: Store) -> Iterator[str]:
     """The address of the page, served as the daemon serves it."""
     view = DaemonView(
         store, Telemetry(), GROUPS, SERVERS, CLOCK, Heart(CLOCK, 1e9), tried_all=lambda: True,
-        report_file=lambda key, ending: None, live_report=lambda: "",
+        report_file=lambda key, ending: None, live_report=lambda: to_html(week(store)),
     )  # fmt: skip
     app = make_app(
         view, DaemonDesk(store, ["*", f"group:{CODE}"], CLOCK), token=None, hosts=frozenset({"127.0.0.1"}),
@@ -77,7 +88,7 @@ def test_every_page_opens_without_a_complaint_and_is_accessible(
     found: list[str] = []
     with tab(browser, dark=mood == "dark") as page:
         # Colours are all that differs in the dark.
-        for path in PAGES if mood == "light" else PAGES[:5]:
+        for path in PAGES if mood == "light" else PAGES[:3]:
             page.goto(site + path_of(store, path))
             expect(page.locator("h1")).to_be_visible()
             found += [f"{path}: {flaw}" for flaw in flaws(page)]
@@ -92,8 +103,22 @@ def test_every_page_works_without_scripts_and_on_a_telephone(browser: Browser, s
         for path in PAGES:
             page.goto(site + path_of(store, path))
             expect(page.locator("h1")).to_be_visible()
-            expect(page.locator("nav[aria-label=Pages] a").first).to_be_visible()
+            if path != "/report":
+                expect(page.locator("nav[aria-label=Pages] a").first).to_be_visible()
             look_at(page, path, "telephone")
+
+
+def test_the_report_prints_on_paper_and_can_be_read_in_the_dark(browser: Browser, site: str) -> None:
+    with tab(browser, dark=True) as page:
+        page.goto(f"{site}/report")
+        assert flaws(page) == []
+        look_at(page, "/report", "dark")
+        shown = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)" != shown
+        look_at(page, "/report", "print")
+        paper = page.pdf(format="A4")
+        assert paper.startswith(b"%PDF") and len(paper) > 20_000
 
 
 def test_an_alert_is_acknowledged_and_silenced_without_scripts(browser: Browser, site: str, store: Store) -> None:

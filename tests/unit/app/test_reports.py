@@ -61,7 +61,7 @@ class TestScheduled:
         assert desk.keys() == ["2026-W10"]
         assert (desk.told(), desk.woken) == (1, 1)
         assert sorted(path.name for path in tmp_path.iterdir()) == [
-            "acceptd-2026-W10.html", "acceptd-2026-W10.json", "acceptd-2026-W10.md"
+            "acceptd-2026-W10.html", "acceptd-2026-W10.json", "acceptd-2026-W10.md", "acceptd-2026-W10.png",
         ]  # fmt: skip
         assert desk.reports.file(None) == desk.reports.file("2026-W10") == tmp_path / "acceptd-2026-W10.html"
 

@@ -186,11 +186,13 @@ class TestDecisions:
         assert rest == "It rests for a day; `acceptd plan d-1` shows how to do it all the same."
 
 
-def test_a_report_brings_its_files() -> None:
-    record = ReportRecord("2026-W10", NOON, NOON, NOON, "Two servers gain.", "…", ("/r/a.html", "/r/a.md"))
-    said = report_notice(record, NOON)
+def test_a_report_is_short_and_brings_one_picture_and_the_page() -> None:
+    files = ("/r/a.html", "/r/a.md", "/r/a.json", "/r/a.png")
+    record = ReportRecord("2026-W10", NOON, NOON, NOON, "Two servers gain.", "…", files)
+    said = report_notice(record, NOON, todo=[("chat: raise to 4.", "acceptd plan d-1"), ("rag: broken.", "")])
     assert (said.kind, said.text, said.attachments) == (
-        NoticeKind.REPORT, "Two servers gain.", ("/r/a.html", "/r/a.md")
+        NoticeKind.REPORT, "Two servers gain.\nchat: raise to 4. `acceptd plan d-1`\nrag: broken.",
+        ("/r/a.png", "/r/a.html"),
     )  # fmt: skip
 
 

@@ -1,0 +1,124 @@
+"""Numbers that only a report needs: throughput at equal load, pages per shift, share of the time covered. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from monitor.model.alert import Alert, Severity
+from monitor.model.decision import Action, Decision, DecisionState, Reason
+from monitor.report.content import Noise
+from monitor.signals.track import Pair, is_rateable
+
+#: A shift of on-call (hours); 21 a week.
+SHIFT_HOURS = 8.0
+#: Loads within such a factor count as equal.
+_LOAD_STEP = 1.25
+#: Least running requests (mean) of an interval that says something of throughput.
+_LEAST_RUNNING = 0.5
+
+#: Why a group is not tuned, where the reason of its conclusion is a hindrance and not a good setting.
+_HINDRANCES = {
+    Reason.TOO_LITTLE_DATA: "too little traffic to judge",
+    Reason.NO_DATA: "no data",
+    Reason.SETTING_UNKNOWN: "its setting is not known, or its servers differ",
+    Reason.UNRELIABLE_COUNTERS: "its counters contradict each other",
+    Reason.ENGINE_ADAPTS_ITSELF: "the engine moves the number itself",
+    Reason.SCHEDULE_SET: "a schedule by batch size is set",
+    Reason.DIFFUSION_MODEL: "a diffusion model drafts nothing",
+    Reason.SPECULATION_OFF: "speculation is off",
+    Reason.SATURATED: "it is saturated: capacity is the limit",
+    Reason.BROKEN_DRAFT: "its draft is broken",
+    Reason.WRONG_PAIR: "draft and target do not fit",
+    Reason.DECAY_WITH_UPTIME: "its acceptance decays with uptime",
+    Reason.ENGINE_STUCK: "its engine was stuck",
+    Reason.SERVER_DOWN: "a server is down",
+    Reason.REJECTED_BEFORE: "what would be tried has lost before",
+    Reason.GAIN_BELOW_RESTART_COST: "the gain would not repay the restart",
+}
+
+
+def equal_load_change(pairs: Sequence[Pair], start: datetime, end: datetime) -> float | None:
+    """Throughput of the period against the one before at equal load, as a ratio minus 1; None without common loads.
+
+    Intervals are sorted by running requests into steps of a quarter; each step that both periods had is compared by
+    tokens per second, weighted by the time that the shorter of the two spent there.
+    """
+    now: dict[int, list[float]] = {}
+    before: dict[int, list[float]] = {}
+    earlier = start - (end - start)
+    for _, interval in pairs:
+        running, traffic = interval.gauges.running_mean, interval.traffic
+        if traffic is None or traffic.generation_tokens is None or not is_rateable(interval):
+            continue
+        if running is None or running < _LEAST_RUNNING or interval.traffic_seconds <= 0:
+            continue
+        period = now if start < interval.end <= end else before if earlier < interval.end <= start else None
+        if period is not None:
+            sums = period.setdefault(round(math.log(running) / math.log(_LOAD_STEP)), [0.0, 0.0])
+            sums[0] += traffic.generation_tokens
+            sums[1] += interval.traffic_seconds
+    common = [step for step in now.keys() & before.keys() if before[step][0] > 0 and now[step][0] > 0]
+    weight = sum(min(now[step][1], before[step][1]) for step in common)
+    if weight <= 0:
+        return None
+    logs = (
+        min(now[step][1], before[step][1])
+        * math.log((now[step][0] / now[step][1]) / (before[step][0] / before[step][1]))
+        for step in common
+    )
+    return math.exp(sum(logs) / weight) - 1.0
+
+
+def noise(alerts: Iterable[Alert], start: datetime, end: datetime) -> Noise:
+    """How often people were called in the period, and in its worst shift of eight hours."""
+    fired = [alert for alert in alerts if alert.fired_at is not None and start <= alert.fired_at < end]
+    pages = [alert.fired_at for alert in fired if alert.severity is Severity.PAGE and alert.fired_at is not None]
+    shift = timedelta(hours=SHIFT_HOURS)
+    busiest = Counter((at - start) // shift for at in pages)
+    return Noise(
+        pages=len(pages),
+        tickets=sum(alert.severity is Severity.TICKET for alert in fired),
+        shifts=max(1.0, (end - start) / shift),
+        busiest=max(busiest.values(), default=0),
+    )
+
+
+def covered_share(pairs: Sequence[Pair], start: datetime, end: datetime) -> float:
+    """Share of the period (0 to 1) for which there are intervals without a gap; engines of a server count once."""
+    spans = sorted(
+        (max(interval.start, start), min(interval.end, end))
+        for _, interval in pairs
+        if not interval.is_gap and interval.end > start and interval.start < end
+    )
+    covered, reached = timedelta(), start
+    for begun, ended in spans:
+        if ended > reached:
+            covered += ended - max(begun, reached)
+            reached = ended
+    return covered / (end - start)
+
+
+def hindrance(decision: Decision | None) -> str:
+    """Why a group could not be tuned, in words; empty where it could, or needs nothing."""
+    if decision is None:
+        return "nothing was concluded yet"
+    if decision.state is DecisionState.REFUSED:
+        return decision.note.removeprefix("not done: ") or "a limit refused it"
+    if decision.action is Action.KEEP or decision.reason in (Reason.BROKEN_DRAFT, Reason.WRONG_PAIR):
+        words = _HINDRANCES.get(decision.reason, "")
+        return f"{words}. {decision.sentence}" if words else ""
+    return ""
+
+
+def confidence(decision: Decision) -> str:
+    """How sure a prediction is, in a word: by where its interval lies."""
+    if decision.gain is None:
+        return "not predicted: it is an experiment, measured and taken back if it loses"
+    if decision.gain_low is None or decision.gain_high is None:
+        return "without an interval"
+    if decision.gain_low > 0:
+        return "sure: the whole interval is a gain"
+    return "likely" if decision.gain > 0 else "doubtful"
