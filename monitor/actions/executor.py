@@ -20,6 +20,7 @@ from monitor.actions.looking import Case, Lookout
 from monitor.actions.machine import next_step
 from monitor.actions.memory import Memory
 from monitor.actions.records import is_in_force, lease_name, pause_of, refusal_of_records, starts_left
+from monitor.actions.rights import OwnRights, Rights
 from monitor.actions.steady import SteadyTime
 from monitor.actions.step import Seen, Step, Timing
 from monitor.actions.steps import moved
@@ -52,7 +53,9 @@ class Executor:
         gate: Gate | None = None,
         timing: Timing | None = None,
         on_event: EventSink = ignore_event,
+        rights: Rights | None = None,
     ) -> None:
+        self._rights = rights or OwnRights()
         self._store = store
         self._fleet = fleet
         self._holder = holder
@@ -74,6 +77,7 @@ class Executor:
         with self._store.read() as unit:
             rollouts = unit.rollouts.active()
         steady = self._steady.now(now, busy=bool(rollouts))
+        self._rights.keep({rollout.group for rollout in rollouts if rollout.group in self._fleet.groups}, now)
         events: list[RolloutEvent] = []
         broken: list[Exception] = []
         for rollout in rollouts:

@@ -14,6 +14,7 @@ from monitor.actions.journal import EventSink, Journal, ignore_event, reject
 from monitor.actions.plan import plan_id
 from monitor.actions.probe import tokens_of
 from monitor.actions.records import lease_name
+from monitor.actions.rights import OwnRights, Rights
 from monitor.actions.step import Timing
 from monitor.actions.terms import ROLLBACK_RULE
 from monitor.errors import ActionError
@@ -45,7 +46,10 @@ class Orders:
         max_concurrent: int = 1,
         on_event: EventSink = ignore_event,
         make_id: Callable[[str], str] = new_id,
+        rights: Rights | None = None,
     ) -> None:
+        """`rights`: who may change which group in the fleet; all of them here by default."""
+        self._rights = rights or OwnRights()
         self._store = store
         self._fleet = fleet
         self._holder = holder
@@ -74,6 +78,9 @@ class Orders:
                 reason="stale_plan",
             )
         check_commands(decision, self._fleet.managed)
+        if decision.action is not Action.RESTART:
+            # A server that is down is started whoever can be asked.
+            self._rights.take(group.name, now)
         try:
             with self._store.write() as unit:
                 self._take_lease(unit, group, now)

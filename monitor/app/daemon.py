@@ -28,6 +28,7 @@ from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import managed, server_parts
 from monitor.app.receivers import make_alertmanagers, make_receivers, make_router, make_socket
 from monitor.app.reports import Reports
+from monitor.app.rights import rights_of
 from monitor.app.starting import patience_seconds, start_servers, still_starting
 from monitor.app.supervisor import Supervisor
 from monitor.app.view import DaemonView
@@ -153,12 +154,13 @@ class Daemon:
         self._slos = SloKeeper(store, rules.slos, self.groups, answers=self._answers)
         self._reading_back: threading.Thread | None = None
         gate = FleetGate(self._slos.refusal, self._history, Survivors(store, self._places).carrying)
+        rights, self._close_rights = rights_of(config, holder, clock)
         self._executor = Executor(
-            store, clock, self._fleet, judge, holder=holder, gate=gate, timing=timing, on_event=sink
-        )
+            store, clock, self._fleet, judge, holder=holder, gate=gate, timing=timing, on_event=sink, rights=rights,
+        )  # fmt: skip
         self._orders = Orders(
             store, self._fleet, holder=holder, timing=timing, max_concurrent=config.rollouts.max_concurrent,
-            on_event=sink,
+            on_event=sink, rights=rights,
         )
         self._keeper = Keeper(store, self._fleet, self._orders, timing=timing)
         switch = secret(config.notify, "dead_mans_switch_url")
@@ -219,6 +221,7 @@ class Daemon:
             self.web.stop()
             self.web = None
         self._watchdog.stop()
+        self._close_rights()
         for parts in self._parts.values():
             parts.close()
 

@@ -257,7 +257,7 @@ class Decider:
 
 #: Refusals that time lifts by itself: the decision stays and is tried again.
 _PATIENT = frozenset({"cooldown", "changes_per_day", "paused", "busy", "active_rollout", "not_coordinator", "budget",
-                      "window", "drift"})
+                      "window", "drift", "fleet_store_away"})
 
 
 def _says_more(standing: Decision, new: Decision) -> bool:
