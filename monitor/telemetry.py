@@ -65,6 +65,14 @@ class Telemetry:
         self._jobs_failed = Counter(names.JOBS_FAILED, "Calendar jobs that raised.", [names.JOB], registry=r)
         self._errors = Counter(names.ERRORS, "Errors nobody foresaw; each is in the log.", ["where"], registry=r)
         self._store_away = Gauge(names.STORE_AWAY, "Since when the store takes no pages (s); else 0.", registry=r)
+        self._fleet_store_away = Gauge(
+            names.FLEET_STORE_AWAY, "Since when the fleet's database cannot be used (s); else 0.", registry=r
+        )
+        self._unshipped = Gauge(names.UNSHIPPED, "Intervals that the fleet's database lacks.", registry=r)
+        self._given_up = Counter(
+            names.GIVEN_UP, "Intervals given up, as another daemon watches their server.", registry=r
+        )
+        self._given_up_before = 0
         self._spool_pages = Gauge(names.SPOOL_PAGES, "Pages that wait on disk for the store.", registry=r)
         self._spool_fill = Gauge(names.SPOOL_FILL, "Share of the queue on disk that is taken.", registry=r)
         self._spool_lost = Counter(
@@ -162,6 +170,13 @@ class Telemetry:
     def job_failed(self, job: str) -> None:
         """A calendar job raised."""
         self._jobs_failed.labels(job).inc()
+
+    def sharing(self, away_seconds: float | None, waiting: int, given_up: int) -> None:
+        """How it stands with the fleet's database; `given_up` since the process began."""
+        self._fleet_store_away.set(away_seconds or 0.0)
+        self._unshipped.set(waiting)
+        self._given_up.inc(given_up - self._given_up_before)
+        self._given_up_before = given_up
 
     def spool(self, away_seconds: float | None, waiting: int, fill_ratio: float, lost: int) -> None:
         """How the way into the store stands; `lost` pages since the last call."""

@@ -29,12 +29,13 @@ from monitor.app.parts import managed, server_parts
 from monitor.app.receivers import make_alertmanagers, make_receivers, make_router, make_socket
 from monitor.app.reports import Reports
 from monitor.app.rights import rights_of
+from monitor.app.sharing import Sharing
 from monitor.app.starting import patience_seconds, start_servers, still_starting
 from monitor.app.supervisor import Supervisor
 from monitor.app.view import DaemonView
 from monitor.app.watched import end_lives_of_retired, note_watched
 from monitor.clock import Clock
-from monitor.config.fleet import configured_settings, groups, host_name, servers, tuning_sets
+from monitor.config.fleet import configured_settings, groups, host_name, kept, servers, tuning_sets
 from monitor.config.load import secret
 from monitor.config.model import Config
 from monitor.config.rules import LoadedRules
@@ -70,7 +71,7 @@ from monitor.report.overview import Known
 from monitor.schedule import Calendar, Ticker
 from monitor.scrape.loop import ScrapeLoop
 from monitor.scrape.watchdog import Watchdog
-from monitor.store import Retention, Store
+from monitor.store import Store
 from monitor.store.spool import Spool
 from monitor.targets.local import server_behind
 from monitor.targets.told import Told, ask_server
@@ -96,10 +97,12 @@ class Daemon:
     def __init__(
         self, config: Config, rules: LoadedRules, store: Store, spool: Spool, telemetry: Telemetry, clock: Clock,
         supervisor: Supervisor, *, fatal: Callable[[FatalError], None], boot_id: str,
+        sharing: Sharing | None = None,
     ) -> None:
         self._config = config
         self._store = store
         self._spool = spool
+        self._sharing = sharing
         self._clock = clock
         self._telemetry = telemetry
         self._supervisor = supervisor
@@ -130,7 +133,7 @@ class Daemon:
         self.reports = Reports(
             store, self.groups, config.report, config.data_dir / "reports", host=host_name(config),
             simulated=config.simulated, receivers=self._router, clock=clock, told=self._wake_outbox,
-            policies=rules.slos,
+            policies=rules.slos, sharing=sharing,
         )
         self._polls = Polls()
         self._fleet = self._make_fleet()
@@ -333,6 +336,7 @@ class Daemon:
             undelivered=self._undelivered, runbooks=config.notify.runbook_url or RUNBOOKS,
             credit_seconds=2.5 * config.rules.interval, baseline_seconds=config.rules.baseline_window,
             slos=self._slos, daemon=self._daemon_facts,
+            peers=self._sharing.outcomes if self._sharing is not None else None,
             starting=lambda now: still_starting(self._fleet, self._group_of, self._last_ok, now),
         )
         decider = Decider(
@@ -398,6 +402,7 @@ class Daemon:
         return {
             "pages_lost": float(self._spool.state().lost_lately),
             "feeds_away": float(sum(1 for feed in self._feeds if feed.trouble)),
+            "fleet_store_away_seconds": None if self._sharing is None else self._sharing.state().away_seconds or 0.0,
         }
 
     def _drain(self) -> None:
@@ -409,6 +414,9 @@ class Daemon:
         state = self._spool.state()
         self._telemetry.spool(state.away_seconds, state.waiting, state.fill_ratio, state.lost - self._lost)
         self._lost = state.lost
+        if self._sharing is not None:
+            there = self._sharing.state()
+            self._telemetry.sharing(there.away_seconds, there.waiting, there.given_up)
         self._alarm.look(state.trouble or self._trouble, waiting=state.waiting, lost=state.lost_lately)
 
     def _remember(self, now: datetime) -> tuple[dict[ServerName, Track], dict[ServerName, datetime]]:
@@ -490,18 +498,15 @@ class Daemon:
         """Keep long spans cheap to read: a start and a report read what is rolled up."""
         end_lives_of_retired(self._store, self._clock.now())
         log.debug("rolled up rows=%s", self._store.roll_up(self._clock.now()))
+        if self._sharing is not None:
+            self._sharing.roll_up()
 
     def _prune(self) -> None:
-        keep = self._config.store.retention
-        gone = self._store.prune(
-            self._clock.now(),
-            Retention(
-                raw_hours=keep.intervals / 3600.0, five_minutes_days=keep.five_minutes / 86_400.0,
-                hours_days=keep.hours / 86_400.0, days_days=keep.days / 86_400.0,
-                history_days=keep.decisions / 86_400.0,
-            ),
-        )
+        gone = self._store.prune(self._clock.now(), kept(self._config.store.retention))
         log.info("pruned rows=%s", gone)
+        shared = self._config.store.shared
+        if self._sharing is not None and shared is not None:
+            self._sharing.prune(kept(shared.retention))
 
     def _start_web(self) -> None:
         config = self._config

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from monitor.app.sharing import Sharing
 from monitor.clock import Clock
 from monitor.config.model import Report
 from monitor.model.record import ReportRecord
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: A report that fell due longer ago than this (days) while the daemon was down is not made any more.
 _CATCH_UP_DAYS = 6
+#: How long the right to make the fleet's report is held (seconds): longer than making it takes.
+_ROLE_SECONDS = 1800.0
 
 
 class Reports:
@@ -31,7 +34,10 @@ class Reports:
     def __init__(
         self, store: Store, groups: Sequence[Group], settings: Report, folder: Path, *, host: str, simulated: bool,
         receivers: Routing, clock: Clock, told: Callable[[], None], policies: Sequence[SloPolicy] = (),
+        sharing: Sharing | None = None,
     ) -> None:
+        """With `sharing` reports are on the whole fleet, from its database, and one daemon makes the weekly one."""
+        self._sharing = sharing
         self._policies = tuple(policies)
         self._store = store
         self._groups = tuple(groups)
@@ -50,7 +56,9 @@ class Reports:
         if now - due > timedelta(days=_CATCH_UP_DAYS):
             return
         key = week_key(due, self._settings.timezone)
-        with self._store.read() as unit:
+        if self._sharing is not None and not self._sharing.role("report", _ROLE_SECONDS):
+            return
+        with self._history().read() as unit:
             done = unit.reports.get(key) is not None
             begun = unit.intervals.between(None, due - timedelta(days=7), due, details=False, limit=1)
         if done or not begun:
@@ -66,7 +74,7 @@ class Reports:
     def live(self) -> str:
         """The HTML of a report on the seven days until now; nothing is stored or sent."""
         now = self._clock.now()
-        with self._store.read() as unit:
+        with self._history().read() as unit:
             report = assemble(
                 unit, self._groups, end=now, now=now, key=f"{now:%Y-%m-%d %H:%M} so far", host=self._host,
                 target=self._settings.target_acceptance, simulated=self._simulated, policies=self._policies,
@@ -82,8 +90,13 @@ class Reports:
         path = Path(next((name for name in record.files if name.endswith(f".{ending}")), ""))
         return path if path.is_file() else None
 
+    def _history(self) -> Store:
+        """Where the history lies: in the fleet's database, while that is there."""
+        sharing = self._sharing
+        return self._store if sharing is None or sharing.state().trouble else sharing.store
+
     def _make(self, key: str, end: datetime, now: datetime) -> ReportRecord:
-        with self._store.read() as unit:
+        with self._history().read() as unit:
             report = assemble(
                 unit, self._groups, end=end, now=now, key=key, host=self._host,
                 target=self._settings.target_acceptance, simulated=self._simulated, policies=self._policies,
@@ -99,6 +112,9 @@ class Reports:
                 first = [(todo.text, todo.command) for todo in report.todo[:3]]
                 notice = report_notice(record, now, todo=first, simulated=self._simulated)
                 unit.outbox.queue(notice, self._receivers(notice), now)
+        if self._sharing is not None and not self._sharing.state().trouble:
+            with self._sharing.store.write() as unit:
+                unit.reports.put(record)
         self._told()
         log.info("report made key=%s file=%s", key, files[0])
         return record

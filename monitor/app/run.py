@@ -13,18 +13,23 @@ from types import FrameType
 from monitor import __version__
 from monitor.app.daemon import Daemon
 from monitor.app.limits import raise_file_limit
+from monitor.app.membership import Candidate, Member
+from monitor.app.sharing import Sharing
 from monitor.app.sources import Sources
 from monitor.app.supervisor import Supervisor
 from monitor.clock import Clock
-from monitor.config.fleet import host_name, servers, tuning_sets
+from monitor.config.fleet import groups, host_name, servers, tuning_sets
 from monitor.config.found import with_found
+from monitor.config.load import secret
 from monitor.config.model import Config
 from monitor.config.rules import LoadedRules, load_configured_rules, rule_settings, slo_paths
 from monitor.config.running import FolderLock, Running, write_running
 from monitor.errors import FatalError, MonitorError, StoreError
+from monitor.model.server import ServerName
 from monitor.store import Store, open_store
 from monitor.store.ring import Ring
 from monitor.store.spool import Spool
+from monitor.store.sql import SqlStore
 from monitor.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
@@ -58,6 +63,7 @@ class Process:
         self._hang_up = False
         self._others_found = False
         self._settled = 0.0
+        self._sharing: Sharing | None = None
         self._fatal: FatalError | None = None
         #: What the command line is to know of us and could not be written yet.
         self._unwritten: Running | None = None
@@ -81,7 +87,7 @@ class Process:
             try:
                 for step in store.upgrade():
                     log.info("store upgraded revision=%s", step)
-                self._serve(store, self._spool(store))
+                self._serve(store, self._spool(store), self._share(store))
             finally:
                 store.close()
         finally:
@@ -92,23 +98,54 @@ class Process:
         if self._fatal is not None:
             raise self._fatal
 
+    def _share(self, store: SqlStore) -> Sharing | None:
+        """The way to the fleet's database, where there is one."""
+        settings = self._config.store.shared
+        if settings is None:
+            return None
+        shared = open_store(settings.url, password=secret(settings, "password"))
+        member = Member(
+            shared, host_name(self._config), self._config.data_dir, self._clock, lease_seconds=settings.lease
+        )
+        return Sharing(store, shared, member, self._clock, changed=self._found_others)
+
     def _spool(self, store: Store) -> Spool:
         """The way into the store; without a queue where the disk has no room for one."""
-        spool = Spool(store, Ring(self._config.data_dir / SPOOL, self._config.store.spool_size), self._clock)
+        ring = Ring(self._config.data_dir / SPOOL, self._config.store.spool_size)
+        ship = self._config.store.shared is not None
+        spool = Spool(store, ring, self._clock, ship=ship)
         try:
             spool.open()
         except StoreError as error:
             log.error("no page can wait on disk while the store is away: %s", error)
-            return Spool(store, None, self._clock)
+            return Spool(store, None, self._clock, ship=ship)
         return spool
 
-    def _serve(self, store: Store, spool: Spool) -> None:
+    def _serve(self, store: Store, spool: Spool, sharing: Sharing | None) -> None:
+        self._sharing = sharing
         self._sources = self._look_for_servers(self._config)
         try:
+            if sharing is not None:
+                self._join(self._config, self._sources)
+                sharing.start()
             self._serve_until_stopped(store, spool)
         finally:
             self._sources.stop()
+            if sharing is not None:
+                sharing.stop()
             spool.close()
+
+    def _join(self, given: Config, sources: Sources) -> tuple[Config, tuple[str, ...]]:
+        """The configuration with found servers, those of them that are ours where the fleet divides them."""
+        joined = with_found(given, sources.found())
+        if self._sharing is None:
+            return joined.config, joined.left_out
+        known = [Candidate(ServerName(one.name), joined.source_of.get(one.name)) for one in joined.config.servers]
+        # What is found on this host itself is nobody else's.
+        local = {source.name for source in given.sources if source.local}
+        known = [Candidate(one.server, None if one.source in local else one.source) for one in known]
+        self._sharing.candidates(known, {one.source for one in known if one.source is not None})
+        return joined.only(self._sharing.owned()), joined.left_out
 
     def _look_for_servers(self, config: Config) -> Sources:
         sources = Sources(config.sources, config.data_dir, self._clock, self._found_others)
@@ -143,14 +180,16 @@ class Process:
     def _start(self, store: Store, spool: Spool, given: Config, rules: LoadedRules, sources: Sources) -> Daemon:
         self._others_found = False
         self._settled = self._clock.monotonic()
-        config, left_out = with_found(given, sources.found())
+        config, left_out = self._join(given, sources)
         for sentence in left_out:
             log.warning("found server left out: %s", sentence)
         # The heads that tracks go on from must not lag behind pages that wait: their counts would come twice.
         spool.drain()
+        if self._sharing is not None:
+            self._take_over(self._sharing, config)
         daemon = Daemon(
             config, rules, store, spool, self._telemetry, self._clock, self._supervisor, fatal=self._died,
-            boot_id=boot_id(),
+            boot_id=boot_id(), sharing=self._sharing,
         )
         raise_file_limit(len(daemon.servers))
         try:
@@ -168,6 +207,15 @@ class Process:
         self._on_started(daemon)
         return daemon
 
+    def _take_over(self, sharing: Sharing, config: Config) -> None:
+        """Bring here what others knew of servers that are ours now, before their heads are read."""
+        watched = servers(config)
+        try:
+            sharing.adopt([server.name for server in watched])
+        except StoreError as error:
+            log.error("servers taken over begin anew, what the fleet knows of them cannot be had: %s", error)
+        sharing.watching(watched, groups(config))
+
     def _swap(self, old: Daemon, store: Store, spool: Spool) -> Daemon:
         """The daemon of the new configuration, or the old one where that is wrong or does not start."""
         self._supervisor.reloading(int(self._clock.monotonic() * 1e6))
@@ -177,6 +225,8 @@ class Process:
             rules = load_configured_rules(config)
             if config.data_dir != self._config.data_dir:
                 raise FatalError(f"data_dir cannot change while running ({self._config.data_dir} -> {config.data_dir})")
+            if config.store.shared != self._config.store.shared:
+                raise FatalError("store.shared cannot change while running: restart the daemon")
             if spool.state().away_seconds is not None:
                 raise StoreError(f"the store takes no pages now ({spool.state().trouble}): reload when it works again")
             sources = self._look_for_servers(config)
@@ -202,10 +252,11 @@ class Process:
 
         While the store takes no pages the old servers stay: heads are read anew, and those stored lag behind.
         """
-        config, _ = with_found(self._config, self._sources.found())
+        config, _ = self._join(self._config, self._sources)
         before = {server.name: server for server in old.servers}
         after = {server.name: server for server in servers(config)}
-        if before == after or spool.state().away_seconds is not None:
+        unknown = self._sharing is not None and self._sharing.must_adopt(after)
+        if (before == after and not unknown) or spool.state().away_seconds is not None:
             self._others_found = before != after
             return old
         log.info("sources find other servers new=%d gone=%d", len(after.keys() - before), len(before.keys() - after))

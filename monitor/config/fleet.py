@@ -6,11 +6,12 @@ import socket
 from typing import Protocol
 
 from monitor.config.load import metrics_url, secret
-from monitor.config.model import Auth, Config, GroupConfig, Limits, ServerConfig, Tls
+from monitor.config.model import Auth, Config, GroupConfig, Limits, Retention, ServerConfig, SharedRetention, Tls
 from monitor.model.life import Setting
 from monitor.model.maintenance import Window
 from monitor.model.server import ActionLimits, Group, GroupName, Mode, Server, ServerName
 from monitor.scrape.client import Credentials
+from monitor.store import Retention as Keep
 
 
 def host_name(config: Config) -> str:
@@ -102,6 +103,15 @@ class Guarded(Protocol):
     @property
     def tls(self) -> Tls | None:
         """How it shows who it is."""
+
+
+def kept(settings: Retention | SharedRetention) -> Keep:
+    """How long the store keeps what."""
+    day = 86_400.0
+    return Keep(
+        raw_hours=settings.intervals / 3600.0, five_minutes_days=settings.five_minutes / day,
+        hours_days=settings.hours / day, days_days=settings.days / day, history_days=settings.decisions / day,
+    )
 
 
 def credentials(server: Guarded) -> Credentials:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -16,14 +17,28 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 63
 
 
-def with_found(config: Config, found: Mapping[str, Sequence[Found]]) -> tuple[Config, list[str]]:
-    """`config` with the servers of each source, and a sentence for each that was left out.
+@dataclass(frozen=True, slots=True)
+class WithFound:
+    """A configuration with found servers; why others were left out; the source of each found one by its name."""
+
+    config: Config
+    left_out: tuple[str, ...]
+    source_of: Mapping[str, str]
+
+    def only(self, names: Collection[str]) -> Config:
+        """The configuration with these servers alone."""
+        kept = tuple(server for server in self.config.servers if server.name in names)
+        return self.config.model_copy(update={"servers": kept})
+
+
+def with_found(config: Config, found: Mapping[str, Sequence[Found]]) -> WithFound:
+    """`config` with the servers of each source.
 
     A server that stands in the file, or in an earlier source, is not taken twice: by its metrics URL or by its name.
     """
     urls = {metrics_url(server): f"server {server.name}" for server in config.servers}
     names = {server.name: f"server {server.name}" for server in config.servers}
-    servers, left_out = list(config.servers), []
+    servers, left_out, source_of = list(config.servers), [], {}
     for source in config.sources:
         for one in found.get(source.name, ()):
             where = f"source {source.name}: {one.address}"
@@ -38,8 +53,9 @@ def with_found(config: Config, found: Mapping[str, Sequence[Found]]) -> tuple[Co
                 left_out.append(f"{where}: is {known} already")
                 continue
             urls[metrics_url(server)] = names[server.name] = f"server {server.name} of source {source.name}"
+            source_of[server.name] = source.name
             servers.append(server)
-    return config.model_copy(update={"servers": tuple(servers)}), left_out
+    return WithFound(config.model_copy(update={"servers": tuple(servers)}), tuple(left_out), source_of)
 
 
 def _server(source: Source, one: Found) -> ServerConfig:

@@ -324,12 +324,28 @@ class Retention(Section):
     decisions: PositiveDuration = Field(400 * 86400.0, description="Decisions, rollouts, alerts and notices.")
 
 
+class SharedRetention(Section):
+    """How long the history of a fleet is kept: shorter as scraped, since a thousand servers write a GB in hours."""
+
+    intervals: PositiveDuration = Field(2 * 86400.0, description="Intervals as scraped, in whole days.")
+    five_minutes: PositiveDuration = Field(35 * 86400.0, description="Rollups over five minutes, and checks.")
+    hours: PositiveDuration = Field(400 * 86400.0, description="Rollups over an hour.")
+    days: PositiveDuration = Field(36_500 * 86400.0, description="Rollups over a day.")
+    decisions: PositiveDuration = Field(400 * 86400.0, description="Decisions, rollouts, alerts and notices.")
+
+
 class SharedStore(Section):
     """One PostgreSQL database for all daemons of a fleet, beside the local file of each."""
 
     url: DatabaseUrl = Field(description="Address of the database, e.g. `postgresql://acceptd@db.example/acceptd`.")
     password: SecretStr | None = Field(None, description="Password of its user.")
     password_file: Path | None = Field(None, description="File whose first line is that password.")
+    lease: PositiveDuration = Field(
+        60.0, description="After so long without a sign of life a host is silent, and others take its found servers."
+    )
+    retention: SharedRetention = Field(
+        default_factory=lambda: SharedRetention.model_validate({}), description="How long history is kept there."
+    )
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

@@ -86,11 +86,13 @@ class Evaluator:
         slos: Objectives | None = None,
         undelivered: Callable[[datetime], int] = lambda now: 0,
         daemon: Callable[[], Mapping[str, float | None]] = dict,
+        peers: Callable[[datetime], Iterable[RuleOutcome]] | None = None,
         runbooks: str = RUNBOOKS,
     ) -> None:
         """`baseline_seconds`: length of the windows that baselines learn from. `starting`: servers that we started
         and that may still take their time; their silence is not told. `undelivered`: what fails to be told beside the
-        outbox. `daemon`: facts of the daemon beside the store's. `runbooks`: where they are read, with `{runbook}`.
+        outbox. `daemon`: facts of the daemon beside the store's. `peers`: what is to be told
+        of other daemons. `runbooks`: where they are read, with `{runbook}`.
         """
         self._slos = slos or NoObjectives()
         self._baseline_seconds = baseline_seconds
@@ -103,6 +105,7 @@ class Evaluator:
         self._host = host
         self._receivers = receivers
         self._telling = telling
+        self._peers = peers or (lambda now: ())
         self._simulated = simulated
         self._runbooks = runbooks
         self._credit = credit_seconds
@@ -122,7 +125,7 @@ class Evaluator:
         shorts = self._of_servers(found, SHORT_WINDOW_SECONDS)
         self._look(seen, shorts)
         alert_side = evaluate(self._alert_rules, found, self._scopes(), seen.timers, now, credit_seconds=self._credit)
-        outcomes = (*alert_side.outcomes, *self._slos.look(now).outcomes)
+        outcomes = (*alert_side.outcomes, *self._slos.look(now).outcomes, *self._peers(now))
         step = step_alerts(seen.alerts, outcomes, now, credit_seconds=self._credit)
         fired = [t.alert for t in step.transitions if t.kind is TransitionKind.FIRING]
         step = with_causes(step, self._diagnoser.causes(fired, seen, shorts, now))

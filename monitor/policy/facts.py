@@ -29,6 +29,8 @@ FACTS: Mapping[str, str] = {
                          "(scope `daemon`).",
     "feeds_away": "Prometheus-compatible stores that have servers' pages and could not be asked the last time (scope "
                   "`daemon`).",
+    "fleet_store_away_seconds": "Since when the fleet's database cannot be used, 0 while it can; none without one "
+                                "(scope `daemon`).",
     "pages_lost": "Pages that waited on disk for the store and were lost to newer ones or to damage; 0 once that is "
                   "more than an hour ago (scope `daemon`).",
 }

@@ -18,6 +18,7 @@ from monitor.store.copying import plain_table
 from monitor.store.database import Database
 from monitor.store.records import new_rows
 from monitor.store.refusals import StoreAway, StoreBusy
+from monitor.store.sql import SqlStore
 from monitor.store.tables import Base
 
 log = logging.getLogger(__name__)
@@ -30,9 +31,9 @@ _CHUNK = 500
 class Mirror:
     """What one daemon keeps alike; `servers` and `groups` are those it watches now."""
 
-    def __init__(self, local: Database, shared: Database) -> None:
-        self._local = local
-        self._shared = shared
+    def __init__(self, local: SqlStore, shared: SqlStore) -> None:
+        self._local = local.database
+        self._shared = shared.database
         self._known: dict[tuple[str, tuple[Any, ...]], int] = {}
 
     def turn(self, servers: Sequence[ServerName], groups: Sequence[GroupName], now: datetime) -> int:
@@ -54,17 +55,31 @@ class Mirror:
                 copied += len(chunk)
         return copied
 
+    def bring_back(self, servers: Sequence[ServerName]) -> None:
+        """Copy what the fleet's database has learned of these servers here: what is normal for them."""
+        table = plain_table("baselines")
+        keys = [column.name for column in Base.metadata.tables[table.name].primary_key]
+        with self._shared.reading() as reading:
+            rows = [dict(row) for row in reading.execute(select(table).where(table.c.server.in_(servers))).mappings()]
+        _put(self._local, table, keys, rows)
+
     def _put(self, table: TableClause, keys: Sequence[str], rows: list[dict[str, Any]]) -> None:
         try:
-            with self._shared.writing(durable=True) as connection:
-                insert = new_rows(connection.dialect.name, table)
-                rest = {column.name: insert.excluded[column.name] for column in table.c if column.name not in keys}
-                connection.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=rest), rows)
+            _put(self._shared, table, keys, rows)
         except (StoreAway, StoreBusy):
             raise
         except StoreError as error:
             # Two hosts that changed one group at once: each has its record, the fleet's database takes one of them.
             log.warning("rows not taken by the fleet's database table=%s rows=%d: %s", table.name, len(rows), error)
+
+
+def _put(database: Database, table: TableClause, keys: Sequence[str], rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    with database.writing(durable=True) as connection:
+        insert = new_rows(connection.dialect.name, table)
+        rest = {column.name: insert.excluded[column.name] for column in table.c if column.name not in keys}
+        connection.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=rest), rows)
 
 
 def _wanted(

@@ -1,8 +1,8 @@
 """From the local store to the fleet's database, and back to whoever takes a server over: each count once.
 
 A batch goes in one transaction there, under the leases of its servers: a daemon that was paused and lost them writes
-nothing. A head goes with the last interval that it closes and never before; while more of its server is on its way it
-is taken away there, so that nobody who takes over counts twice what is still to come.
+nothing. All that waits of a server goes in the same batch, so that its head there is always that of its last interval
+there: who takes it over goes on from it and counts nothing twice.
 """
 
 from __future__ import annotations
@@ -17,8 +17,15 @@ from monitor.model.rollout import Lease
 from monitor.model.server import ServerName
 from monitor.store.api import Store, Unit, Unshipped
 
-#: Rows in one batch: a few hundred milliseconds.
+#: Rows in one batch, unless one server alone has more: a few hundred milliseconds.
 BATCH = 2000
+#: How leases of servers begin.
+WATCH = "watch:"
+
+
+def watch_lease(server: ServerName) -> str:
+    """Name of the lease of whoever watches a server."""
+    return f"{WATCH}{server}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +43,25 @@ class _Batch:
     intervals: list[Interval]
     lives: list[Life]
     heads: dict[str, Head]
-    #: Servers of which more waits behind this batch.
-    unfinished: set[ServerName]
+    #: Whether other servers have more.
+    more: bool
 
 
-def ship(local: Store, shared: Store, leases: Mapping[ServerName, Lease], now: datetime) -> Shipped:
-    """Bring the oldest rows of the queue over. `leases` are ours by server.
+def ship(local: Store, shared: Store, holder: str, leases: Mapping[ServerName, Lease], now: datetime) -> Shipped:
+    """Bring over what waits of some servers; `leases` are those of `holder`, by server.
 
-    Raises StoreError; the queue is then as it was, and what reached the database already is passed over the next time.
+    Rows of a server that nobody holds now wait on: it may be ours again. Raises StoreError; the queue is then as it
+    was, and what reached the database already is passed over the next time.
     """
     with local.read() as unit:
         batch = _read(unit)
     if not batch.rows:
         return Shipped()
-    stored, ours = shared.transact(lambda unit: _write(unit, batch, leases, now))
+    stored, ours, lost = shared.transact(lambda unit: _write(unit, batch, holder, leases, now))
+    done = [row for row in batch.rows if row.server in ours or row.server in lost]
     with local.write(durable=False) as unit:
-        unit.unshipped.remove(batch.rows)
-    return Shipped(stored, sum(1 for row in batch.rows if row.server not in ours), len(batch.rows) == BATCH)
+        unit.unshipped.remove(done)
+    return Shipped(stored, sum(1 for row in done if row.server in lost), batch.more and bool(done))
 
 
 def adopt(shared: Store, local: Store, servers: Iterable[ServerName], since: datetime, now: datetime) -> int:
@@ -88,30 +97,36 @@ def _ended(life: Life, now: datetime) -> Life:
 
 
 def _read(unit: Unit) -> _Batch:
-    rows = unit.unshipped.oldest(BATCH)
-    keys = [(row.server, row.life, row.end) for row in rows if row.end is not None]
-    names = {row.life for row in rows}
+    waiting = unit.unshipped.waiting()
+    servers: list[ServerName] = []
+    for server, rows in waiting.items():
+        if servers and sum(waiting[one] for one in servers) + rows > BATCH:
+            break
+        servers.append(server)
+    found = unit.unshipped.of(servers)
+    names = sorted({row.life for row in found})
     return _Batch(
-        rows=rows,
-        intervals=unit.intervals.of_keys(keys),
-        lives=[life for name in sorted(names) if (life := unit.lives.get(name)) is not None],
+        rows=found,
+        intervals=unit.intervals.of_keys([(row.server, row.life, row.end) for row in found if row.end is not None]),
+        lives=[life for name in names if (life := unit.lives.get(name)) is not None],
         heads={name: head for name in names if (head := unit.heads.get(name)) is not None},
-        unfinished=unit.unshipped.servers_after(rows[-1].number) if rows else set(),
+        more=len(servers) < len(waiting),
     )
 
 
 def _write(
-    unit: Unit, batch: _Batch, leases: Mapping[ServerName, Lease], now: datetime
-) -> tuple[int, set[ServerName]]:
-    held = {server: leases[server] for server in {row.server for row in batch.rows} if server in leases}
-    names = unit.leases.confirm(held.values(), now)
-    ours = {server for server, lease in held.items() if lease.name in names}
+    unit: Unit, batch: _Batch, holder: str, leases: Mapping[ServerName, Lease], now: datetime
+) -> tuple[int, set[ServerName], set[ServerName]]:
+    """Intervals stored; servers that are ours, and those that another has taken meanwhile."""
+    servers = {row.server for row in batch.rows}
+    names = unit.leases.confirm((leases[server] for server in servers if server in leases), now)
+    ours = {server for server in servers if server in leases and leases[server].name in names}
+    held = {server: unit.leases.get(watch_lease(server)) for server in servers - ours}
+    lost = {server for server, lease in held.items() if lease is not None and lease.holder != holder}
     lives = [life for life in batch.lives if life.server in ours]
     unit.lives.put(lives)
     stored = unit.intervals.add((one for one in batch.intervals if one.server in ours), skip_known=True)
-    unit.heads.remove(life.id for life in lives if life.server in batch.unfinished)
     for life in lives:
-        head = batch.heads.get(life.id)
-        if head is not None and life.server not in batch.unfinished:
+        if (head := batch.heads.get(life.id)) is not None:
             unit.heads.put(head)
-    return stored, ours
+    return stored, ours, lost

@@ -38,6 +38,11 @@ class SqlStore:
         self._thread = threading.local()
 
     @property
+    def database(self) -> Database:
+        """The database itself, for what copies rows as they are."""
+        return self._database
+
+    @property
     def name(self) -> str:
         """File or address for people."""
         return self._database.name
@@ -113,7 +118,7 @@ class SqlStore:
         self, source: SqlStore, told: Callable[[str, int], None] = lambda table, rows: None
     ) -> dict[str, int]:
         """Take over all rows of another store that are not known here; how many, by table."""
-        return copy(source._database, self._database, self._edges, told)
+        return copy(source.database, self._database, self._edges, told)
 
     def roll_up(self, now: datetime) -> int:
         """Bring rollups up to date."""

@@ -7,6 +7,9 @@ import pytest
 
 from tests.acceptance.daemon import Daemon, Simulated
 from tests.fakes.slack_server import SlackServer
+from tests.integration.postgres import postgres_server
+
+__all__ = ["postgres_server"]
 
 
 @pytest.fixture

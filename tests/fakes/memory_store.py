@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any, Generic, TypeVar
 
 from monitor.errors import StoreError
@@ -43,6 +44,8 @@ Value = TypeVar("Value")
 Result = TypeVar("Result")
 Key = Callable[[Any], Any]
 
+#: Numbers of queued rows, which never come back.
+_NUMBERS = count(1)
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _GOING_ON = (AlertState.PENDING, AlertState.FIRING)
 
@@ -268,13 +271,17 @@ class UnshippedRows:
 
     def add(self, rows: Iterable[Unshipped]) -> None:
         for row in rows:
-            self._rows.add(replace(row, number=max(self._rows.rows, default=0) + 1))
+            self._rows.add(replace(row, number=next(_NUMBERS)))
 
-    def oldest(self, limit: int) -> list[Unshipped]:
-        return self._rows.where(lambda it: True, lambda it: it.number)[:limit]
+    def waiting(self) -> dict[ServerName, int]:
+        found: dict[ServerName, int] = {}
+        for row in self._rows.where(lambda it: True, lambda it: it.number):
+            found[row.server] = found.get(row.server, 0) + 1
+        return found
 
-    def servers_after(self, number: int) -> set[ServerName]:
-        return {it.server for it in self._rows.rows.values() if it.number > number}
+    def of(self, servers: Iterable[ServerName]) -> list[Unshipped]:
+        wanted = set(servers)
+        return self._rows.where(lambda it: it.server in wanted, lambda it: it.number)
 
     def remove(self, rows: Iterable[Unshipped]) -> None:
         gone = {row.number for row in rows}

@@ -107,11 +107,11 @@ class UnshippedRows(Protocol):
     def add(self, rows: Iterable[Unshipped]) -> None:
         """Put rows at the end; their numbers are given now."""
 
-    def oldest(self, limit: int) -> list[Unshipped]:
-        """The oldest rows, in order."""
+    def waiting(self) -> dict[ServerName, int]:
+        """Rows of each server, in the order of their oldest ones."""
 
-    def servers_after(self, number: int) -> set[ServerName]:
-        """Servers that have rows after that number."""
+    def of(self, servers: Iterable[ServerName]) -> list[Unshipped]:
+        """All rows of these servers, in order."""
 
     def remove(self, rows: Iterable[Unshipped]) -> None:
         """Take rows away."""

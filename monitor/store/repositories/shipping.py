@@ -26,15 +26,17 @@ class SqlUnshipped:
         if values:
             self._connection.execute(_INSERT, values)
 
-    def oldest(self, limit: int) -> list[Unshipped]:
-        """The oldest rows, in order."""
-        statement = select(_ROW.c.number, _ROW.c.server, _ROW.c.life, _ROW.c.end_at).order_by(_ROW.c.number)
-        return [Unshipped(*row) for row in self._connection.execute(statement.limit(limit))]
+    def waiting(self) -> dict[ServerName, int]:
+        """Rows of each server, in the order of their oldest ones."""
+        first = func.min(_ROW.c.number)
+        statement = select(_ROW.c.server, func.count()).group_by(_ROW.c.server).order_by(first)
+        return {server: rows for server, rows in self._connection.execute(statement)}
 
-    def servers_after(self, number: int) -> set[ServerName]:
-        """Servers that have rows after that number."""
-        statement = select(_ROW.c.server).where(_ROW.c.number > number).distinct()
-        return set(self._connection.execute(statement).scalars())
+    def of(self, servers: Iterable[ServerName]) -> list[Unshipped]:
+        """All rows of these servers, in order."""
+        statement = select(_ROW.c.number, _ROW.c.server, _ROW.c.life, _ROW.c.end_at)
+        statement = statement.where(_ROW.c.server.in_(list(servers))).order_by(_ROW.c.number)
+        return [Unshipped(*row) for row in self._connection.execute(statement)]
 
     def remove(self, rows: Iterable[Unshipped]) -> None:
         """Take rows away."""

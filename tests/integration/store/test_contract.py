@@ -687,24 +687,26 @@ class TestOutbox:
 
 
 class TestUnshipped:
-    def test_it_is_a_queue_that_knows_whose_rows_are_still_to_come(self, store: Store) -> None:
+    def test_it_is_a_queue_of_each_server_in_the_order_of_their_oldest_rows(self, store: Store) -> None:
         one, other = LifeId("a/m/0/1"), LifeId("b/m/0/1")
-        rows = [Unshipped(0, A, one, at(15)), Unshipped(0, B, other, None), Unshipped(0, A, one, at(30))]
+        rows = [Unshipped(0, B, other, None), Unshipped(0, A, one, at(15)), Unshipped(0, B, other, at(30))]
         with store.write() as unit:
             unit.unshipped.add(rows)
         with store.write() as unit:
-            first, second = unit.unshipped.oldest(2)
-            assert (first.server, first.life, first.end) == (A, one, at(15))
-            assert (second.server, second.end) == (B, None)
-            assert unit.unshipped.servers_after(second.number) == {A}
-            unit.unshipped.remove([first, second])
+            assert list(unit.unshipped.waiting().items()) == [(B, 2), (A, 1)]
+            first, second = unit.unshipped.of([B])
+            assert (first.server, first.life, first.end) == (B, other, None)
+            assert (second.end, second.number > first.number) == (at(30), True)
+            unit.unshipped.remove([first])
+            assert list(unit.unshipped.waiting().items()) == [(A, 1), (B, 1)]
         with store.write() as unit:
+            unit.unshipped.remove([second])
             unit.unshipped.add([Unshipped(0, B, other, at(45))])
-            assert [row.end for row in unit.unshipped.oldest(9)] == [at(30), at(45)]
-            assert unit.unshipped.oldest(9)[0].number > second.number
+            (third,) = unit.unshipped.of([B])
+            assert third.number > second.number  # a number never comes back
             assert unit.unshipped.count() == 2
             assert unit.unshipped.forget([A]) == 1
-            assert [row.server for row in unit.unshipped.oldest(9)] == [B]
+            assert unit.unshipped.waiting() == {B: 1}
 
 
 class TestManyAtOnce:

@@ -32,8 +32,11 @@ def test_each_becomes_a_server_with_name_group_labels_and_credentials() -> None:
         ],
         "host": [Found("127.0.0.1:8001")],
     }
-    made, left_out = with_found(given, found)
-    assert left_out == []
+    joined = with_found(given, found)
+    made = joined.config
+    assert joined.left_out == ()
+    assert joined.source_of == {"10.0.0.1-8000": "fleet", "gpu-7": "fleet", "127.0.0.1-8001": "host"}
+    assert [server.name for server in joined.only({"own", "gpu-7"}).servers] == ["own", "gpu-7"]
     own, first, second, third = made.servers
     assert own.name == "own"
     assert (first.name, first.group, first.url) == ("10.0.0.1-8000", "chat", "https://10.0.0.1:8000")
@@ -55,7 +58,8 @@ def test_what_is_known_already_or_cannot_be_a_server_is_left_out_with_a_reason()
         "host": [Found("10.0.0.6:8000"), Found("10.0.0.5:99999")],
         "nobody": [Found("10.0.0.4:8000")],
     }
-    made, left_out = with_found(config(), found)
+    joined = with_found(config(), found)
+    made, left_out = joined.config, joined.left_out
     assert [server.name for server in made.servers] == ["own", "10.0.0.6-8000"]
     assert left_out[0] == "source fleet: 10.0.0.9:8000: is server own already"
     assert left_out[1] == "source fleet: 10.0.0.8:8000: is server own already"

@@ -25,7 +25,10 @@ from tests.unit.policy.words import WORDS
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 RUNBOOKS = sorted(path for path in (DOCS / "runbooks").glob("*.md") if path.name != "README.md")
 #: Alerts that no rule file raises, and their pages.
-BUILT_IN = {NO_DATA_ALERT: "alert-has-no-data", BURN_ALERT: "error-budget-burn", "StoreAway": "store-away"}
+BUILT_IN = {
+    NO_DATA_ALERT: "alert-has-no-data", BURN_ALERT: "error-budget-burn", "StoreAway": "store-away",
+    "HostSilent": "host-silent",
+}  # fmt: skip
 
 
 def shipped_alerts() -> dict[str, AlertRule]:

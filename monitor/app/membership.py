@@ -1,0 +1,218 @@
+"""One daemon among those that share a database: which servers are its own, which hosts are there, which are silent.
+
+All of it rests on leases in the database's time. A server belongs to whoever holds `watch:SERVER`. Daemons with a
+source of one name divide its servers: each goes to the host that a hash prefers among those present, so that hosts that
+come and go move few. A server that stands in a daemon's own file stays with it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from monitor.clock import Clock
+from monitor.model.rollout import Lease
+from monitor.model.server import ServerName
+from monitor.store.api import Store, Unit
+from monitor.store.shipping import WATCH, watch_lease
+
+log = logging.getLogger(__name__)
+
+FILE = "fences.json"
+HOST, POOL, ROLE = "host:", "pool:", "role:"
+#: Who tells of hosts that have gone silent.
+WATCHMAN = f"{ROLE}watchman"
+#: A server whose preferred host does not take it is taken by any other after so many leases' time.
+_GRACE_LEASES = 2.0
+#: A host that has been silent for longer is gone for good: nobody is paged for it any more.
+GONE = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A server that this daemon could watch, and the source it was found by; None where it stands in the file."""
+
+    server: ServerName
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Another daemon, and since when its lease is over; None while it is in force."""
+
+    name: str
+    silent_since: datetime | None
+
+
+@dataclass(slots=True)
+class Standing:
+    """What the newest beat found."""
+
+    leases: dict[ServerName, Lease] = field(default_factory=dict)
+    #: Ours still, but another host is to have them as soon as nothing of ours is under way.
+    leaving: frozenset[ServerName] = frozenset()
+    #: Taken anew after another had them: what the database knows of them must be taken over first.
+    unknown: frozenset[ServerName] = frozenset()
+    #: Candidates that another holds, and who.
+    others: dict[ServerName, str] = field(default_factory=dict)
+    hosts: tuple[Host, ...] = ()
+    is_watchman: bool = False
+
+
+class Member:
+    """Takes and keeps leases; `beat` is called by one thread, what it found may be read by any."""
+
+    def __init__(self, shared: Store, holder: str, folder: Path, clock: Clock, *, lease_seconds: float) -> None:
+        self._shared = shared
+        self.holder = holder
+        self._file = folder / FILE
+        self._clock = clock
+        self.lease_seconds = lease_seconds
+        self._fences = _read(self._file)
+        self._free_since: dict[ServerName, float] = {}
+        self.standing = Standing()
+        self.has_beaten = False
+
+    def remembered(self) -> frozenset[ServerName]:
+        """Servers that were ours the last time, for a start while the database is away."""
+        return frozenset(self._fences)
+
+    def beat(self, candidates: Iterable[Candidate], pools: Collection[str], busy: Collection[ServerName]) -> Standing:
+        """Prolong what is ours, take what is free and ours to take, give back what is another's. Raises StoreError.
+
+        `busy` are servers of which something of ours is under way: they are not given back yet.
+        """
+        now = self._clock.now()
+        wanted = {one.server: one for one in candidates}
+        before = self.standing
+        found = self._shared.transact(lambda unit: self._beat(unit, wanted, pools, busy, before, now))
+        for server in found.leases.keys() - before.leases.keys():
+            log.info("server is ours now server=%s fence=%d", server, found.leases[server].fence)
+        for server in before.leases.keys() - found.leases.keys():
+            holder = found.others.get(server)
+            log.info("server is not ours any more server=%s holder=%s", server, holder or "nobody")
+        for server in found.others.keys() - before.others.keys():
+            if wanted[server].source is None:
+                log.warning("server is watched by another daemon server=%s host=%s", server, found.others[server])
+        self.standing, self.has_beaten = found, True
+        self._remember(found)
+        return found
+
+    def adopted(self, servers: Collection[ServerName]) -> None:
+        """What the database knew of these servers has been taken over."""
+        self.standing.unknown -= frozenset(servers)
+
+    def role(self, name: str, ttl_seconds: float) -> bool:
+        """Whether we hold the right to some work of the whole fleet now. Raises StoreError."""
+        with self._shared.write() as unit:
+            return unit.leases.acquire(f"{ROLE}{name}", self.holder, ttl_seconds, self._clock.now()) is not None
+
+    def leave(self) -> None:
+        """Say goodbye, so that nobody pages for our silence. Servers stay ours until their leases end: we may be back.
+
+        Raises StoreError.
+        """
+        with self._shared.write() as unit:
+            lease = unit.leases.get(f"{HOST}{self.holder}")
+            if lease is not None and lease.holder == self.holder:
+                unit.leases.release(lease)
+
+    def _beat(
+        self, unit: Unit, wanted: Mapping[ServerName, Candidate], pools: Collection[str], busy: Collection[ServerName],
+        before: Standing, now: datetime,
+    ) -> Standing:
+        present = [f"{HOST}{self.holder}", *(f"{POOL}{pool}/{self.holder}" for pool in pools), WATCHMAN]
+        held = unit.leases.hold(present, self.holder, self.lease_seconds, now)
+        members = _members(unit.leases.standing(POOL, now))
+        watched = {ServerName(lease.name[len(WATCH) :]): (lease, in_force)
+                   for lease, in_force in unit.leases.standing(WATCH, now)}
+        mine = {server for server, (lease, _) in watched.items() if lease.holder == self.holder}
+        leaving = {
+            server for server in mine
+            if server not in wanted or not self._is_preferred(wanted[server], members)
+        }
+        take = (mine - leaving) | {server for server in leaving if server in busy}
+        take |= {one.server for one in wanted.values() if self._may_take(one, watched.get(one.server), members)}
+        found = unit.leases.hold([watch_lease(server) for server in take], self.holder, self.lease_seconds, now)
+        for server in leaving - set(busy):
+            unit.leases.release(watched[server][0])
+        leases = {ServerName(name[len(WATCH) :]): lease for name, lease in found.items()}
+        others = {
+            server: lease.holder for server, (lease, in_force) in watched.items()
+            if server in wanted and lease.holder != self.holder and in_force and server not in leases
+        }
+        return Standing(
+            leases=leases, leaving=frozenset(leaving & leases.keys()), others=others,
+            unknown=frozenset(before.unknown & leases.keys()) | self._unknown(leases),
+            hosts=tuple(self._hosts(unit, now)), is_watchman=WATCHMAN in held,
+        )
+
+    def _may_take(
+        self, one: Candidate, standing: tuple[Lease, bool] | None, members: Mapping[str, Collection[str]]
+    ) -> bool:
+        """Whether a server that is not ours may become it: nobody has it, and it is our turn."""
+        if standing is not None and standing[1]:
+            self._free_since.pop(one.server, None)
+            return False
+        if self._is_preferred(one, members):
+            return True
+        since = self._free_since.setdefault(one.server, self._clock.monotonic())
+        return self._clock.monotonic() - since > _GRACE_LEASES * self.lease_seconds
+
+    def _is_preferred(self, one: Candidate, members: Mapping[str, Collection[str]]) -> bool:
+        """Whether the hash prefers us among the hosts that divide the server's source (rendezvous hashing)."""
+        if one.source is None:
+            return True
+        hosts = {self.holder, *members.get(one.source, ())}
+        return max(hosts, key=lambda host: (zlib.crc32(f"{host}/{one.server}".encode()), host)) == self.holder
+
+    def _unknown(self, leases: Mapping[ServerName, Lease]) -> frozenset[ServerName]:
+        """Servers that somebody else had since we did: the fence rose by more than our own taking."""
+        return frozenset(
+            server for server, lease in leases.items()
+            if lease.fence not in (self._fences.get(server, 0), self._fences.get(server, 0) + 1)
+        )
+
+    def _hosts(self, unit: Unit, now: datetime) -> Iterable[Host]:
+        for lease, in_force in unit.leases.standing(HOST, now):
+            name = lease.name[len(HOST) :]
+            if name != self.holder and (in_force or lease.expires_at > now - GONE):
+                yield Host(name, None if in_force else lease.expires_at)
+
+    def _remember(self, found: Standing) -> None:
+        fences = {server: lease.fence for server, lease in found.leases.items()}
+        if fences == self._fences:
+            return
+        self._fences = fences
+        partial = self._file.with_suffix(".part")
+        try:
+            partial.write_text(json.dumps(fences))
+            partial.replace(self._file)
+        except OSError as error:
+            log.warning("fences of servers not written down: %s", error.strerror)
+
+
+def _members(pools: Iterable[tuple[Lease, bool]]) -> dict[str, set[str]]:
+    """Hosts that are there, by the source that they divide."""
+    found: dict[str, set[str]] = {}
+    for lease, in_force in pools:
+        pool, _, host = lease.name[len(POOL) :].rpartition("/")
+        if in_force:
+            found.setdefault(pool, set()).add(host)
+    return found
+
+
+def _read(file: Path) -> dict[ServerName, int]:
+    try:
+        return {ServerName(str(server)): int(fence) for server, fence in json.loads(file.read_text()).items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        # Then every server counts as another's since: what the database knows is taken over once more.
+        log.warning("fences of servers cannot be read: %s", error)
+        return {}
