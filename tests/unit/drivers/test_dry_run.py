@@ -7,6 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from monitor.drivers.dry_run import DryRunDriver
+from monitor.drivers.gpu_guard import GpuGuard
+from monitor.drivers.nvml import Holder
+from monitor.drivers.procfs import ProcFs
 from monitor.drivers.protocol import DriverStatus, ServerState
 from monitor.errors import LaunchError
 from monitor.model.life import Setting
@@ -80,3 +83,22 @@ class TestFakeKeepsTheContract(DriverContract):
     @pytest.fixture
     def bench(self) -> FakeBench:
         return FakeBench()
+
+
+class GuardedBench(FakeBench):
+    """The same behind the look at the GPUs, on which a stranger has memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = self.again()  # type: ignore[assignment]
+
+    def again(self) -> GpuGuard:  # type: ignore[override]
+        return GpuGuard(FakeDriver(self.server), lambda: (Holder(999_999_999, "GPU-1", 1),), ProcFs(), self.clock)
+
+
+class TestGuardedDriversKeepTheContract(DriverContract):
+    """Looking at GPUs changes nothing where none holds anything of the server."""
+
+    @pytest.fixture
+    def bench(self) -> GuardedBench:
+        return GuardedBench()
