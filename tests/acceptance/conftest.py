@@ -7,9 +7,10 @@ import pytest
 
 from tests.acceptance.daemon import Daemon, Simulated
 from tests.fakes.slack_server import SlackServer
+from tests.integration.browser import browser
 from tests.integration.postgres import postgres_server
 
-__all__ = ["postgres_server"]
+__all__ = ["browser", "postgres_server"]
 
 
 @pytest.fixture

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from playwright.sync_api import Browser, expect
+
 from tests.acceptance.daemon import PATIENCE, Daemon, Simulated
+from tests.integration.browser import tab
 
 BUSY = "closed:clients=16,prompt=160,output=120,hits=0.3"
 
@@ -51,11 +54,20 @@ def test_a_change_that_loses_is_measured_and_taken_back_and_slack_gets_the_story
     assert server.generates()
 
 
-def test_a_change_that_pays_is_kept(make_daemon: Callable[..., Daemon]) -> None:
+def test_a_change_that_is_approved_on_the_page_and_pays_is_kept(
+    make_daemon: Callable[..., Daemon], browser: Browser
+) -> None:
     # Steps of three tokens and more are as fast as those of two: a raise must pay.
     server = Simulated("chat", tokens=1, method="mtp", load=BUSY)
-    daemon = make_daemon(server)
+    daemon = make_daemon(server, mode="approve")
     daemon.start()
+    daemon.wait(lambda: daemon.told("raise num_speculative_tokens 1 -> 2") or None, "a recommendation")
+    with tab(browser) as page:
+        page.goto(f"http://{daemon.running()['listen']}/")
+        page.get_by_role("button", name="Approve").click()
+        expect(page.get_by_role("status")).to_contain_text("rollout r-")
+        page.goto(f"http://{daemon.running()['listen']}/groups/chat")
+        expect(page.get_by_text("changing to mtp, 2 tokens").first).to_be_visible()
     change = daemon.wait(lambda: daemon.change_in(server, "promoted"), "a change is kept")
     assert change.measured is not None and change.measured.gain is not None and change.measured.gain > 0
     assert change.proposed.num_speculative_tokens == 2
