@@ -5,13 +5,14 @@ Nothing is kept but the release: a change by hand shows in the lives of a server
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from monitor.model.life import Life, Setting
-from monitor.model.record import AuditEntry
+from monitor.model.record import EVERYTHING, AuditEntry, group_scope, server_scope
 from monitor.model.rollout import Change
-from monitor.model.server import ActionLimits, ServerName
+from monitor.model.server import ActionLimits, Group, ServerName
 from monitor.store.api import Unit
 
 #: How far back the setting before is looked for.
@@ -59,6 +60,20 @@ def drift_of(unit: Unit, server: ServerName, limits: ActionLimits, now: datetime
     if any(entry.what == _RELEASED and entry.at >= newest.first_seen for entry in unit.audit.of(_subject(server))):
         return None
     return Drift(server, former.setting, newest.setting, newest.first_seen, until)
+
+
+def release_all(unit: Unit, groups: Iterable[Group], scope: str, author: str, now: datetime) -> list[Drift]:
+    """Release every server of a scope (`*`, `group:NAME`, `server:NAME`) that is left alone now; which they were."""
+    held = [
+        drift
+        for group in groups
+        for server in group.servers
+        if scope in (EVERYTHING, group_scope(group.name), server_scope(server))
+        and (drift := drift_of(unit, server, group.limits, now)) is not None
+    ]
+    for drift in held:
+        release(unit, drift, author, now)
+    return held
 
 
 def release(unit: Unit, drift: Drift, author: str, now: datetime) -> None:

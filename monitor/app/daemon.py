@@ -518,7 +518,8 @@ class Daemon:
             slos=lambda: self._slos.statuses, known=lambda: self._known, refused=self._polls.refused,
         )
         scopes = [EVERYTHING, *(group_scope(group.name) for group in self.groups)]
-        desk = DaemonDesk(self._store, [*scopes, *(server_scope(name) for name in self._by_name)], self._clock)
+        scopes += [server_scope(name) for name in self._by_name]
+        desk = DaemonDesk(self._store, scopes, self._clock, self.groups)
         host = urlsplit(f"//{config.web.listen}").hostname or ""
         names = frozenset({"localhost", "127.0.0.1", "[::1]", host})
         app = make_app(

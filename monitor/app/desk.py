@@ -10,11 +10,13 @@ from pwd import getpwuid
 from typing import Any
 
 from monitor.actions import asking
+from monitor.actions.drift import release_all
 from monitor.clock import Clock
 from monitor.errors import ConfigError, Problem
 from monitor.model.alert import Fingerprint, SilenceId
 from monitor.model.duration import DURATION_FORM, parse_duration
 from monitor.model.record import CommandKind
+from monitor.model.server import Group
 from monitor.report.views import command_view, pause_view, silence_view
 from monitor.store import Store
 from monitor.web.source import NoSuchThing
@@ -28,7 +30,8 @@ _LONGEST_SECONDS = 365 * 86_400.0
 class DaemonDesk:
     """Takes requests; see `monitor.web.source.Desk`."""
 
-    def __init__(self, store: Store, scopes: Collection[str], clock: Clock) -> None:
+    def __init__(self, store: Store, scopes: Collection[str], clock: Clock, groups: Sequence[Group] = ()) -> None:
+        self._groups = tuple(groups)
         self._store = store
         self._scopes = frozenset(scopes)
         self._clock = clock
@@ -76,8 +79,10 @@ class DaemonDesk:
 
     def resume(self, scope: str, author: str) -> None:
         """Lift a pause."""
+        now = self._clock.now()
         with self._store.write() as unit:
-            if not asking.resume(unit, scope, author, self._clock.now()):
+            released = release_all(unit, self._groups, scope, author, now)
+            if not asking.resume(unit, scope, author, now) and not released:
                 raise NoSuchThing(f"{scope!r} is not paused")
 
     def acknowledge(self, fingerprint: str, author: str) -> None:

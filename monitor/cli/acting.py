@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.actions import asking
-from monitor.actions.drift import drift_of, release
+from monitor.actions.drift import release_all
 from monitor.cli.context import Absent, Context
 from monitor.cli.following import follow_rollout
 from monitor.cli.looking import Json, duration
@@ -208,15 +208,7 @@ def resume(
     wanted, now = _scope(context, scope), SystemClock().now()
     with context.writing() as store, store.write() as unit:
         lifted = asking.resume(unit, wanted, who(), now)
-        held = [
-            drift
-            for group in context.running().groups
-            for server in group.servers
-            if wanted in (EVERYTHING, group_scope(group.name), server_scope(server))
-            and (drift := drift_of(unit, server, group.limits, now)) is not None
-        ]
-        for drift in held:
-            release(unit, drift, who(), now)
+        held = release_all(unit, context.running().groups, wanted, who(), now)
     if as_json:
         print_json({"scope": wanted, "lifted": lifted, "released": [drift.server for drift in held]})
     else:
