@@ -57,6 +57,7 @@ test-llamacpp: $(STAMP)
 # An hour in simulated time, sixty times as fast, with memory and lag drawn (build/soak); then the killing starts.
 soak: $(STAMP)
 	$(BIN)/python -m tests.soak $(ARGS)
+	ACCEPTD_TEST_FLEET=200 $(BIN)/python -m pytest -q tests/acceptance/test_fleet.py
 
 # Known vulnerabilities of what is installed, as far as the database can be reached; and the list of parts.
 audit: $(STAMP)

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from monitor.app.membership import Member
 from monitor.app.reports import Reports
+from monitor.app.sharing import SharingState
 from monitor.config.model import Report
 from monitor.model.server import Group, GroupName, ServerName
 from monitor.report.assemble import last_due, week_key
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.memory_store import MemoryStore
+from tests.integration.store.values import watched
 from tests.unit.signals.windows import NOON, interval, life
 
 #: Monday, 9:00 in Berlin: the report of the week before is due.
@@ -154,3 +157,65 @@ class TestWhichWeek:
         # One that comes twice is due the first time.
         twice = last_due(datetime(2026, 10, 25, 12, 0, tzinfo=UTC), "sun", time(2, 30), "Europe/Berlin")
         assert twice == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+
+
+class Sharing:
+    """A daemon's way to the fleet's database, as far as reports go."""
+
+    def __init__(self, shared: MemoryStore, host: str, folder: Path, clock: FakeClock) -> None:
+        self.store = shared
+        self.trouble = ""
+        self._member = Member(shared, host, folder, clock, lease_seconds=60.0)
+
+    def role(self, name: str, ttl_seconds: float) -> bool:
+        return not self.trouble and self._member.role(name, ttl_seconds)
+
+    def state(self) -> SharingState:
+        return SharingState(trouble=self.trouble, away_seconds=None, waiting=0, given_up=0)
+
+
+class TestOfAFleet:
+    def daemon(self, shared: MemoryStore, host: str, folder: Path, clock: FakeClock) -> tuple[Desk, Sharing]:
+        home = folder / host
+        home.mkdir()
+        desk = Desk(home, serves=False)
+        desk.clock = clock
+        sharing = Sharing(shared, host, home, clock)
+        settings = Report.model_validate({"day": "mon", "at": "09:00", "timezone": "Europe/Berlin"})
+        desk.reports = Reports(
+            desk.store, [], settings, home, host=host, simulated=False, receivers=lambda _: ["slack"], clock=clock,
+            told=lambda: None, policies=(), sharing=sharing,  # type: ignore[arg-type]
+        )
+        return desk, sharing
+
+    def fleet(self) -> MemoryStore:
+        shared = MemoryStore()
+        one = life("a")
+        with shared.write() as unit:
+            unit.lives.add(one)
+            unit.intervals.add([interval(one, 3600.0 * n, seconds=3600.0) for n in range(24)])
+            unit.servers.put([watched("a", group=GroupName("g"), since=NOON - timedelta(days=1))])
+        return shared
+
+    def test_one_daemon_makes_it_on_all_servers(self, tmp_path: Path) -> None:
+        shared, clock = self.fleet(), FakeClock(MONDAY)
+        desks = [self.daemon(shared, host, tmp_path, clock)[0] for host in ("h1", "h2")]
+        for _ in range(3):
+            for desk in desks:
+                desk.reports.scheduled()
+            clock.advance(3600)
+        assert [desk.told() for desk in desks] == [1, 0]
+        with shared.read() as unit:
+            (record,) = unit.reports.all()
+        assert record.files[0].startswith(str(tmp_path / "h1"))
+        assert "| a |" in record.body or " a " in record.body
+
+    def test_while_the_database_is_away_none_is_made_and_then_by_whoever_is_there(self, tmp_path: Path) -> None:
+        shared, clock = self.fleet(), FakeClock(MONDAY)
+        desk, sharing = self.daemon(shared, "h2", tmp_path, clock)
+        sharing.trouble = "away"
+        desk.reports.scheduled()
+        assert desk.keys() == []
+        sharing.trouble = ""
+        desk.reports.scheduled()
+        assert desk.told() == 1
