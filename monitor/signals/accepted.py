@@ -150,12 +150,10 @@ def censored_alpha(accepted: Accepted, tokens: int | None) -> Estimate | None:
         if tested <= 0:
             return None
         rate = min(1.0, accepted.num_accepted_tokens / tested)
-        share = tested / accepted.num_drafts
-        tops, bottoms = [], []
-        for drafts, taken in accepted.blocks:
-            tops.append(taken)
-            bottoms.append(max(taken, share * drafts))
-        estimate = ratio_estimate(tops, bottoms, max(rate * (1 - rate), 1e-12), bounds=(0.0, 1.0))
+        estimate = ratio_estimate(
+            [taken for _, taken in accepted.blocks], _tested_by_block(accepted, tested),
+            max(rate * (1 - rate), 1e-12), bounds=(0.0, 1.0),
+        )
         if estimate is None:
             return None
         shift = rate - estimate.value
@@ -168,3 +166,14 @@ def censored_alpha(accepted: Accepted, tokens: int | None) -> Estimate | None:
     length = accepted.length_estimate()
     value, low, high = (alpha_of_length(x, tokens) for x in (length.value, length.low, length.high))
     return Estimate(value, low, high, length.design_effect, length.batches)
+
+
+def _tested_by_block(accepted: Accepted, tested: float) -> list[float]:
+    """Tokens tested in each block, which add up to `tested`: a block that accepts more tests more, too.
+
+    Taken as a share of the drafts, the two would vary apart, and a 95 % interval hold the truth in 99 % of windows.
+    """
+    per_pos = accepted.blocks_per_pos or ((),) * len(accepted.blocks)
+    made = [drafts + sum(hits[:-1]) for (drafts, _), hits in zip(accepted.blocks, per_pos, strict=True)]
+    scale = tested / sum(made)
+    return [scale * one for one in made]
