@@ -24,8 +24,19 @@ class Sheet:
         self.material = material
         self._scalars: dict[str, Signal] = {}
         self._vectors: dict[str, VectorSignal] = {}
-        self.scalars: Mapping[str, Signal] = _Written(self, self._scalars, scalars)
-        self.vectors: Mapping[str, VectorSignal] = _Written(self, self._vectors, vectors)
+        self._writers = scalars, vectors
+
+    # Made anew each time: a sheet that held them would be a cycle, of which an evaluation makes thousands.
+
+    @property
+    def scalars(self) -> Mapping[str, Signal]:
+        """The scalars by name."""
+        return _Written(self, self._scalars, self._writers[0])
+
+    @property
+    def vectors(self) -> Mapping[str, VectorSignal]:
+        """The vectors by name."""
+        return _Written(self, self._vectors, self._writers[1])
 
     def value(self, name: str) -> float | None:
         """The scalar `name`; None where it is absent."""
