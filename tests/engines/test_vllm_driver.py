@@ -1,4 +1,4 @@
-"""The process driver on a real vLLM: its orphans, its restart with another setting, and why it does not start."""
+"""The process driver on a real vLLM: its orphans, and why it does not start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,7 +77,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench.wait(lambda s: s.is_gone)
 
 
-def test_orphaned_engines_are_known_killed_and_followed_by_another_setting(bench: Bench) -> None:
+def test_orphaned_engines_are_known_block_a_start_and_are_killed(bench: Bench) -> None:
     bench.driver.start(TWO, "first")
     status = bench.wait(bench.is_healthy)
     assert status.port_owner is PortOwner.OURS
@@ -94,12 +93,7 @@ def test_orphaned_engines_are_known_killed_and_followed_by_another_setting(bench
     with pytest.raises(ActionError, match="left processes behind"):
         bench.driver.start(TWO, "second")
     bench.driver.stop(force=True)
-    bench.wait(lambda s: s.is_gone)
-
-    bench.driver.start(replace(TWO, num_speculative_tokens=4), "third")
-    bench.wait(bench.is_healthy)
-    assert bench.positions() == 4
-    bench.driver.stop()
+    # A start with another setting after that is tested with a unit.
     assert bench.wait(lambda s: s.is_gone).state is ServerState.STOPPED
 
 
