@@ -27,6 +27,7 @@ from monitor.model.rollout import ChangeState
 from tests.engines.harness import NAME, Daemon
 from tests.fakes.slack_server import SlackServer
 from tests.rigs.llamacpp import server as llamacpp
+from tests.rigs.llamacpp.build import BUILD as LLAMACPP_BUILD
 from tests.rigs.load import Load
 from tests.rigs.processes import free_port
 from tests.rigs.running import RunningServer
@@ -59,6 +60,8 @@ class Rig:
     serve: Callable[[int], AbstractContextManager[RunningServer]]
     command: Callable[[int], Sequence[str]]
     env: dict[str, str]
+    #: The version to render flags for, where the server does not tell its own.
+    version: str | None = None
 
 
 def rig(engine: str, method: str) -> Rig:
@@ -68,7 +71,7 @@ def rig(engine: str, method: str) -> Rig:
             engine,
             lambda tokens: llamacpp.running_server(speculation=llamacpp.draft_simple(tokens) if tokens else ()),
             lambda port: llamacpp.llamacpp_argv(port, speculation=llamacpp.draft_simple(START_TOKENS)),
-            llamacpp.llamacpp_env(),
+            llamacpp.llamacpp_env(), LLAMACPP_BUILD,
         )  # fmt: skip
     make = vllm.ngram if method == "ngram" else vllm.draft_model
     return Rig(
@@ -116,6 +119,8 @@ def daemon_on(of: Rig, folder: Path) -> Iterator[Daemon]:
         daemon = Daemon(folder, slack, command=of.command(port), env=of.env, port=port, rules=RULES, limits=LIMITS)
         config = yaml.safe_load(daemon.config.read_text())
         config["servers"][0]["engine"] = of.name
+        if of.version is not None:
+            config["servers"][0]["driver"]["engine_version"] = of.version
         daemon.config.write_text(yaml.safe_dump(config))
         try:
             daemon.start()
