@@ -79,6 +79,8 @@ def exercised() -> Telemetry:
     telemetry.unexpected_error("evaluate")
     for name in telemetry.signal_names:
         telemetry.signal(name, "s", "g", 1.0)
+    telemetry.positions("s", "g", [0.8])
+    telemetry.slo_events("availability", {"group": "g"}, 1.0, 1.0)
     telemetry.cycle("ok", 0.1)
     telemetry.job_missed("report")
     telemetry.job_failed("report")

@@ -13,6 +13,9 @@ ALERTNAME = "alertname"
 SEVERITY = "severity"
 STATE = "state"
 ACTION = "action"
+SLO = "slo"
+MODEL = "model"
+POSITION = "position"
 OUTCOME = "outcome"
 
 # Scraping.
@@ -31,6 +34,19 @@ NUM_SPECULATIVE_TOKENS = "acceptd_num_speculative_tokens"
 GENERATION_THROUGHPUT = "acceptd_generation_tokens_per_second"
 STEP_SECONDS = "acceptd_step_duration_seconds"
 SERVER_UP = "acceptd_server_up"
+
+GOODPUT = "acceptd_goodput_tokens_per_second"
+EFFICIENCY = "acceptd_efficiency_ratio"
+RUNNING = "acceptd_requests_running"
+WAITING = "acceptd_requests_waiting"
+KV_USAGE = "acceptd_kv_usage_ratio"
+FIRST_TOKEN_P95 = "acceptd_time_to_first_token_p95_seconds"
+OUTPUT_TOKEN_P95 = "acceptd_time_per_output_token_p95_seconds"
+POSITION_RATE = "acceptd_acceptance_rate_at_position_ratio"
+
+# Objectives.
+SLO_GOOD = "acceptd_slo_good_events_total"
+SLO_VALID = "acceptd_slo_valid_events_total"
 
 # The loop.
 CYCLES = "acceptd_cycles_total"

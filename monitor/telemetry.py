@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -49,6 +50,17 @@ class Telemetry:
             "acceptance_length": Gauge(
                 names.ACCEPTANCE_LENGTH, "Tokens a draft over 5 minutes, bonus token included.", labels, registry=r
             ),
+            "goodput": Gauge(names.GOODPUT, "Tokens a second for each running request.", labels, registry=r),
+            "efficiency": Gauge(names.EFFICIENCY, "Tokens emitted of the most possible.", labels, registry=r),
+            "running": Gauge(names.RUNNING, "Requests being served, mean of 5 minutes.", labels, registry=r),
+            "waiting": Gauge(names.WAITING, "Requests queued, mean of 5 minutes.", labels, registry=r),
+            "kv_usage": Gauge(names.KV_USAGE, "KV cache in use, mean of 5 minutes.", labels, registry=r),
+            "time_to_first_token_seconds_p95": Gauge(
+                names.FIRST_TOKEN_P95, "Time to first token, 95th percentile of 5 minutes.", labels, registry=r
+            ),
+            "time_per_output_token_seconds_p95": Gauge(
+                names.OUTPUT_TOKEN_P95, "Time per output token, 95th percentile of 5 minutes.", labels, registry=r
+            ),
             "num_speculative_tokens": Gauge(
                 names.NUM_SPECULATIVE_TOKENS, "Configured draft tokens a step; 0 is off.", labels, registry=r
             ),
@@ -57,6 +69,14 @@ class Telemetry:
             ),
             "step_seconds": Gauge(names.STEP_SECONDS, "Mean engine step over 5 minutes (s).", labels, registry=r),
         }
+        self._positions = Gauge(
+            names.POSITION_RATE, "Drafts accepted up to the position (1 is the first) over 5 minutes.",
+            [*labels, names.POSITION], registry=r,
+        )  # fmt: skip
+        self._shown_positions: dict[str, int] = {}
+        objective = [names.SLO, names.GROUP, names.SERVER, names.MODEL]
+        self._slo_good = Counter(names.SLO_GOOD, "Good events of an objective.", objective, registry=r)
+        self._slo_valid = Counter(names.SLO_VALID, "Events that an objective counts.", objective, registry=r)
         self._cycles = Counter(names.CYCLES, "Evaluations of rules and actions.", [names.OUTCOME], registry=r)
         self._cycle_seconds = Histogram(
             names.CYCLE_SECONDS, "Time of one evaluation (seconds).", buckets=_CYCLE_BUCKETS, registry=r
@@ -93,7 +113,7 @@ class Telemetry:
     def keep_only(self, servers: Collection[str], groups: Collection[str]) -> None:
         """Take servers and groups that are no longer configured off the page, where they would stand still for ever."""
         by_server = (self._scrapes, self._late, self._missed, self._overlapping, self._last_success, self._intervals,
-                     self._unknown, self._up, *self._gauges.values())
+                     self._unknown, self._up, self._positions, *self._gauges.values())
         for metrics, label, kept in (
             (by_server, names.SERVER, servers), ((self._decisions, self._changes), names.GROUP, groups)
         ):  # fmt: skip
@@ -152,6 +172,23 @@ class Telemetry:
                 return
         else:
             gauge.labels(server, group).set(value)
+
+    def positions(self, server: str, group: str, rates: Sequence[float | None]) -> None:
+        """A server's acceptance by position; positions that it no longer has leave the page."""
+        for index in range(max(len(rates), self._shown_positions.get(server, 0))):
+            value = rates[index] if index < len(rates) else None
+            if value is not None:
+                self._positions.labels(server, group, str(index + 1)).set(value)
+                continue
+            with suppress(KeyError):
+                self._positions.remove(server, group, str(index + 1))
+        self._shown_positions[server] = len(rates)
+
+    def slo_events(self, slo: str, scope: Mapping[str, str], good: float, valid: float) -> None:
+        """So many events of an objective in a scope came; 0 of 0 shows that it is watched."""
+        labels = (slo, *(scope.get(name, "") for name in (names.GROUP, names.SERVER, names.MODEL)))
+        self._slo_good.labels(*labels).inc(good)
+        self._slo_valid.labels(*labels).inc(valid)
 
     @property
     def signal_names(self) -> tuple[str, ...]:

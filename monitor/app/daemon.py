@@ -375,6 +375,10 @@ class Daemon:
         for name, signals in seen.servers.items():
             for signal in self._telemetry.signal_names:
                 self._telemetry.signal(signal, name, self._by_name[name].group, signals.value(signal))
+            rates = signals.vectors.get("acceptance_rate_at_pos")
+            self._telemetry.positions(name, self._by_name[name].group, rates.values if rates is not None else ())
+        for slo, scope, good, valid in self._slos.new_events():
+            self._telemetry.slo_events(slo, scope, good, valid)
         counts: dict[str, int] = {"page": 0, "ticket": 0, "info": 0}
         for alert in seen.alerts:
             if alert.state.value == "firing":

@@ -28,6 +28,7 @@ COMMANDS = {
     "slo": "slo",
     "rules": "rules",
     "report": "reporting",
+    "export": "exporting",
     "read": "reading",
     **dict.fromkeys(("tune", "launch"), "advising"),
     "advise": "advise",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -104,6 +104,8 @@ class SloKeeper:
         self._warm_until: dict[ServerName, datetime] = {}
         self._starting: dict[ServerName, datetime] = {}
         self._statuses: tuple[SloStatus, ...] = ()
+        #: Totals of each objective when they were last told as metrics; None until history has been read back.
+        self._told: list[tuple[float, float]] | None = None
         self._stopping = False
 
     def stop(self) -> None:
@@ -122,6 +124,8 @@ class SloKeeper:
             log.error("history of the SLOs not read back whole: %s", error)
         with self._lock:
             self._book = book
+            # What was read back was told by those who counted it.
+            self._told = [(good, valid) for _, _, good, valid in book.totals()]
             for page in self._waiting or ():
                 self._count(page)
             self._waiting = None
@@ -164,6 +168,19 @@ class SloKeeper:
         with self._lock:
             self._statuses = self._book.statuses(now)
             return SloLook(self._statuses, self._book.outcomes(self._statuses), self._waiting is None)
+
+    def new_events(self) -> list[tuple[str, Mapping[str, str], float, float]]:
+        """Events of each objective (SLO, scope, good, valid) since the last call; none while history is read back."""
+        with self._lock:
+            if self._told is None:
+                return []
+            totals = self._book.totals()
+            found = [
+                (slo, scope, good - old_good, valid - old_valid)
+                for (slo, scope, good, valid), (old_good, old_valid) in zip(totals, self._told, strict=True)
+            ]
+            self._told = [(good, valid) for _, _, good, valid in totals]
+            return found
 
     @property
     def statuses(self) -> tuple[SloStatus, ...] | None:

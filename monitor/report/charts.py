@@ -24,7 +24,13 @@ def trend_charts(
     points: Sequence[TrendPoint], changes: Sequence[ChangeReport], target: float, start: datetime, end: datetime, *,
     prefix: str = "",
 ) -> tuple[Chart, ...]:
-    """Acceptance rate (with the guides' target), acceptance length and throughput over one time axis."""
+    """Acceptance rate (with the guides' target), acceptance length and throughput over one time axis.
+
+    It begins with the first data where most of the period has none.
+    """
+    first = next((point.at for point in points if point.generation_tokens_per_second is not None), start)
+    if first - start > (end - start) / 2:
+        start = first - (end - first) / 50
 
     def chart(name: str, form: str, get: Callable[[TrendPoint], float | None], *, floor: float | None = None,
               ceiling: float | None = None, at: float | None = None) -> Chart:  # fmt: skip

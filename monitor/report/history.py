@@ -111,14 +111,17 @@ def history(unit: Unit, servers: Sequence[ServerName], span: Span, now: datetime
     `changes` and `alerts` are those of the span.
     """
     start = now - timedelta(seconds=span.seconds)
-    coarse = next((step for step in (_COARSEST_SECONDS, _COARSE_SECONDS) if step <= span.step), None)
+    lives = [life for name in servers for life in unit.lives.of(name, start, now)]
+    # What began within the span fills it, in steps that fit.
+    start = max(start, min((life.first_seen for life in lives), default=start))
+    shown = next(one for one in SPANS.values() if one.seconds >= (now - start).total_seconds() - 1.0)
+    coarse = next((step for step in (_COARSEST_SECONDS, _COARSE_SECONDS) if step <= shown.step), None)
     # Positions and histograms of many servers over months would be read for a few curves.
-    details = len(servers) * span.seconds <= 8 * SPANS["7d"].seconds
+    details = len(servers) * shown.seconds <= 8 * SPANS["7d"].seconds
     found = load_pairs(unit, servers, start, now, coarse=coarse, details=details)
     pairs = [pair for own in found.values() for pair in own]
-    # What began within the span fills it.
     start = max(start, min((interval.start for _, interval in pairs), default=start))
-    step = span.step if coarse is not None else _fine_step(pairs, (now - start).total_seconds())
+    step = shown.step if coarse is not None else _fine_step(pairs, (now - start).total_seconds())
     names = frozenset(servers)
     changes = [change for name in servers for change in unit.changes.of_server(name, start)]
     alerts = [a for a in unit.alerts.since(start) if a.fired_at is not None and a.labels.get("server") in names]

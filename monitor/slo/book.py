@@ -125,6 +125,10 @@ class SloBook:
         ]
         return tuple(sorted(found, key=_by_budget))
 
+    def totals(self) -> list[tuple[str, Mapping[str, str], float, float]]:
+        """Everything counted so far: SLO, scope, good events, valid events."""
+        return [(p.policy.slo.name, p.scope, p.ledger.good_total, p.ledger.valid_total) for p in self._pages]
+
     def outcomes(self, statuses: Iterable[SloStatus]) -> tuple[RuleOutcome, ...]:
         """The burn alerts of `statuses`, for `monitor.policy.alerts.step_alerts`."""
         return tuple(outcome for status in statuses for outcome in burn_outcomes(status))

@@ -63,10 +63,14 @@ class Ledger:
     """Events of one SLO in one scope. Times are wall time; what is older than the period is forgotten."""
 
     def __init__(self, period_seconds: float) -> None:
+        #: Everything ever added, for counters.
+        self.good_total, self.valid_total = 0.0, 0.0
         self._levels = (_Level(*_MINUTES), _Level(*_FIVE_MINUTES), _Level(_HOUR, max(period_seconds, _FIVE_MINUTES[1])))
 
     def add(self, at: datetime, good: float, valid: float) -> None:
         """Record events that ended at `at`; 0 of 0 says that it was watched and quiet. Any order is fine."""
+        self.good_total += good
+        self.valid_total += valid
         for level in self._levels:
             level.add(at.timestamp(), good, valid)
 

@@ -44,17 +44,24 @@ def _command(program: str, folder: Path, config: Path, port: int) -> list[str]:
 
 
 @contextmanager
-def metric_store(program: str, folder: Path, targets: Sequence[str], *, interval: str = "1s") -> Iterator[str]:
-    """A store that scrapes the targets as job `vllm`; its base URL."""
+def metric_store(
+    program: str, folder: Path, targets: Sequence[str], *, interval: str = "1s", rules: Path | None = None
+) -> Iterator[str]:
+    """A store that scrapes the targets as job `vllm`; its base URL.
+
+    `rules` are evaluated by Prometheus; data that lies in `folder/data` already is served too.
+    """
     if shutil.which(program) is None:
         missing = f"{program} is not installed (Debian: apt-get install {PACKAGES[program]})"
         if os.environ.get("CI") == "true":
             pytest.fail(missing)
         pytest.skip(missing)
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     scrape = {"job_name": "vllm", "static_configs": [{"targets": list(targets), "labels": {"pool": 'a "b"\\c'}}]}
     config = folder / "scrape.yml"
-    config.write_text(json.dumps({"global": {"scrape_interval": interval}, "scrape_configs": [scrape]}))
+    settings = {"scrape_interval": interval, "evaluation_interval": interval}
+    files = {"rule_files": [str(rules)]} if rules is not None else {}
+    config.write_text(json.dumps({"global": settings, "scrape_configs": [scrape], **files}))
     port = _free_port()
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(_command(program, folder, config, port), stdout=log, stderr=log)

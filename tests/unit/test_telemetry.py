@@ -71,6 +71,22 @@ def test_servers_and_groups_that_are_no_longer_configured_leave_the_page_and_the
     assert 'acceptd_scrapes_total{server="a",verdict="ok"} 1.0' in lines(told)
 
 
+def test_positions_that_a_server_no_longer_has_leave_the_page() -> None:
+    told = Telemetry()
+    told.positions("a", "g", [0.9, 0.7, 0.5])
+    told.positions("a", "g", [0.8, None])
+    shown = [line for line in lines(told) if line.startswith("acceptd_acceptance_rate_at_position_ratio")]
+    assert shown == ['acceptd_acceptance_rate_at_position_ratio{group="g",position="1",server="a"} 0.8']
+
+
+def test_events_of_an_objective_add_up_in_their_scope() -> None:
+    told = Telemetry()
+    for _ in range(2):
+        told.slo_events("uptime", {"group": "g"}, 9.0, 10.0)
+    assert any(line.startswith("acceptd_slo_good_events_total{") and line.endswith(" 18.0") for line in lines(told))
+    assert any(line.startswith("acceptd_slo_valid_events_total{") and line.endswith(" 20.0") for line in lines(told))
+
+
 def test_a_pause_that_is_lifted_leaves_the_page() -> None:
     told = Telemetry()
     told.paused({"*", "group:g"})

@@ -63,6 +63,12 @@ def test_what_is_older_than_the_longest_period_is_not_read() -> None:
     assert book(stored(every), at(39 * DAY), f"{TTFT}, period: 7d")["ttft"][1] == 70.0
 
 
+@pytest.mark.parametrize(("model", "valid"), [("m", 60.0), ("other", 0.0)])
+def test_an_objective_of_a_model_knows_the_lives_that_it_reads(model: str, valid: float) -> None:
+    every = [served(s, elapsed=600.0) for s in range(600, 3601, 600)]
+    assert book(stored(every), at(7 * 3600), f"{TTFT}, model: {model}")["ttft"] == (valid, valid)
+
+
 def test_nothing_is_read_without_objectives() -> None:
     store = stored([served(15)])
     made = SloBook((), {CHAT: GROUP.servers})

@@ -85,7 +85,7 @@ class TestCommands:
     TOP: Any = typer.main.get_command(cli.app)
 
     def test_every_command_is_on_the_page(self) -> None:
-        named = set(re.findall(r"^### `acceptd ([a-z ]+)`$", PAGE, re.MULTILINE))
+        named = set(re.findall(r"^### `acceptd ([a-z -]+)`$", PAGE, re.MULTILINE))
         assert named == {name for name, _ in generate.commands(self.TOP)}
 
     def test_every_option_is_on_the_page(self) -> None:

@@ -1,0 +1,87 @@
+"""A dashboard for Grafana over acceptd's own metrics: the curves of the page, for those who have Grafana anyway."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor import names
+
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_CHOSEN = '{group=~"$group", server=~"$server"}'
+#: Title, unit in Grafana's words, expressions with their legends.
+_PANELS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
+    ("Acceptance rate", "percentunit", ((f"{names.ACCEPTANCE_RATE}{_CHOSEN}", "{{server}}"),)),
+    ("Acceptance by position", "percentunit",
+     ((f"avg by (group, position) ({names.POSITION_RATE}{_CHOSEN})", "{{group}} position {{position}}"),)),
+    ("Acceptance length (bonus token included)", "none", ((f"{names.ACCEPTANCE_LENGTH}{_CHOSEN}", "{{server}}"),)),
+    ("num_speculative_tokens", "none", ((f"{names.NUM_SPECULATIVE_TOKENS}{_CHOSEN}", "{{server}}"),)),
+    ("Engine step", "s", ((f"{names.STEP_SECONDS}{_CHOSEN}", "{{server}}"),)),
+    ("Time per output token, 95th percentile", "s", ((f"{names.OUTPUT_TOKEN_P95}{_CHOSEN}", "{{server}}"),)),
+    ("Time to first token, 95th percentile", "s", ((f"{names.FIRST_TOKEN_P95}{_CHOSEN}", "{{server}}"),)),
+    ("Generated tokens per second", "none",
+     ((f"sum by (group) ({names.GENERATION_THROUGHPUT}{_CHOSEN})", "{{group}}"),)),
+    ("Goodput: tokens per second and request", "none", ((f"{names.GOODPUT}{_CHOSEN}", "{{server}}"),)),
+    ("Requests", "none", ((f"sum by (group) ({names.RUNNING}{_CHOSEN})", "{{group}} running"),
+                          (f"sum by (group) ({names.WAITING}{_CHOSEN})", "{{group}} waiting"))),
+    ("KV cache in use", "percentunit", ((f"{names.KV_USAGE}{_CHOSEN}", "{{server}}"),)),
+    ("Error budget left", "percentunit",
+     (('acceptd:slo_error_budget_remaining:ratio{group=~"$group"}', "{{slo}} {{group}} {{server}}"),)),
+    ("Burn rate, last hour", "none", (('acceptd:slo_burn_rate:1h{group=~"$group"}', "{{slo}} {{group}} {{server}}"),)),
+    ("Alerts firing", "none", ((f"sum by (severity) ({names.ALERTS_FIRING})", "{{severity}}"),)),
+)  # fmt: skip
+_WIDTH, _HEIGHT = 12, 8
+#: What stands across all panels: name, expression, text, colour.
+_ANNOTATIONS = (
+    ("Setting changed", f"changes({names.NUM_SPECULATIVE_TOKENS}{_CHOSEN}[2m]) > 0",
+     "{{server}} changed num_speculative_tokens", "purple"),
+    ("Changes that ended", f'increase({names.CHANGES}{{group=~"$group"}}[2m]) > 0', "{{group}}: {{outcome}}", "blue"),
+)  # fmt: skip
+
+
+def dashboard() -> dict[str, Any]:
+    """The dashboard as Grafana imports it. The data source is asked for; changes stand as annotations."""
+    return {
+        "title": "acceptd: speculative decoding",
+        "uid": "acceptd",
+        "tags": ["acceptd", "vllm"],
+        "schemaVersion": 39,
+        "refresh": "1m",
+        "time": {"from": "now-24h", "to": "now"},
+        "templating": {"list": [_source_variable(), _variable("group", names.ACCEPTANCE_RATE),
+                                _variable("server", f'{names.ACCEPTANCE_RATE}{{group=~"$group"}}')]},
+        "annotations": {"list": [_annotation(*one) for one in _ANNOTATIONS]},
+        "panels": [_panel(number, *panel) for number, panel in enumerate(_PANELS)],
+    }  # fmt: skip
+
+
+def _panel(number: int, title: str, unit: str, targets: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    return {
+        "id": number + 1,
+        "title": title,
+        "type": "timeseries",
+        "datasource": _SOURCE,
+        "gridPos": {"x": number % 2 * _WIDTH, "y": number // 2 * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
+        "fieldConfig": {"defaults": {"unit": unit, "custom": {"spanNulls": False}}, "overrides": []},
+        "options": {"legend": {"showLegend": True, "displayMode": "list", "placement": "bottom"},
+                    "tooltip": {"mode": "multi"}},
+        "targets": [
+            {"refId": chr(65 + index), "datasource": _SOURCE, "expr": expr, "legendFormat": legend}
+            for index, (expr, legend) in enumerate(targets)
+        ],
+    }  # fmt: skip
+
+
+def _source_variable() -> dict[str, Any]:
+    return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+
+
+def _variable(name: str, metric: str) -> dict[str, Any]:
+    return {
+        "name": name, "type": "query", "datasource": _SOURCE, "query": f"label_values({metric}, {name})", "refresh": 2,
+        "multi": True, "includeAll": True, "current": {"text": "All", "value": "$__all"}, "sort": 1,
+    }  # fmt: skip
+
+
+def _annotation(name: str, expr: str, text: str, colour: str) -> dict[str, Any]:
+    return {"name": name, "datasource": _SOURCE, "enable": True, "expr": expr, "titleFormat": text, "step": "60s",
+            "iconColor": colour}  # fmt: skip

@@ -1,0 +1,63 @@
+"""What Prometheus and Grafana can take over: every objective, only metrics that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+from docs import generate
+from monitor.config.running import Running, write_running
+from monitor.report.grafana import dashboard
+from monitor.shipped import rules_folder
+from tests.fakes.fake_clock import FakeClock
+from tests.unit.cli.conftest import Run
+
+
+def folder_with(path: Path, slo_files: tuple[str, ...]) -> Path:
+    write_running(path, Running(
+        pid=1, version="0.1.0", started_at=FakeClock().now(), host="h", listen="127.0.0.1:1", simulated=False,
+        servers=(), groups=(), slo_files=slo_files,
+    ))  # fmt: skip
+    return path
+
+
+def metrics_in(text: str) -> set[str]:
+    return {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"\bacceptd_[a-z_0-9]+", text)}
+
+
+def test_every_objective_of_the_configuration_becomes_rules(acceptd: Run, tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, (str(rules_folder() / "slo.yaml"),))
+    said = acceptd("--data-dir", folder, "export", "prometheus-rules").out
+    groups = {group["name"]: group["rules"] for group in yaml.safe_load(said)["groups"]}
+    assert {"acceptd-slo-availability", "acceptd-slo-acceptance", "acceptd"} <= set(groups)
+    alerts = [rule for rule in groups["acceptd-slo-availability"] if "alert" in rule]
+    assert [rule["labels"]["severity"] for rule in alerts] == ["page", "ticket"]
+    assert "acceptd:slo_burn_rate:1h" in alerts[0]["expr"] and "> 14.4" in alerts[0]["expr"]
+    assert ">= 100" in alerts[0]["expr"]
+    # What is only reported is recorded and never alerted on.
+    assert not [rule for rule in groups["acceptd-slo-acceptance"] if "alert" in rule]
+    assert "&id" not in said
+    assert metrics_in(said) <= generate.metric_names()
+
+
+def test_without_objectives_there_is_nothing_to_export(acceptd: Run, tmp_path: Path) -> None:
+    said = acceptd("--data-dir", folder_with(tmp_path, ()), "export", "prometheus-rules")
+    assert said.code == 3 and "no objectives are configured" in said.err
+
+
+def test_the_dashboard_asks_only_for_metrics_that_exist(acceptd: Run, tmp_path: Path) -> None:
+    path = tmp_path / "board.json"
+    assert acceptd("export", "grafana", "--output", path).code == 0
+    board = json.loads(path.read_text())
+    assert board == dashboard()
+    assert metrics_in(path.read_text()) <= generate.metric_names()
+    titles = [panel["title"] for panel in board["panels"]]
+    assert len(titles) == len(set(titles)) == len({panel["id"] for panel in board["panels"]})
+    for word in ("Acceptance rate", "by position", "length", "Engine step", "output token", "tokens per second"):
+        assert any(word in title for title in titles), word
+    assert [one["name"] for one in board["annotations"]["list"]] == ["Setting changed", "Changes that ended"]
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]]
+    assert len(places) == len(set(places))
