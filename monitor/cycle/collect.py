@@ -78,7 +78,6 @@ class _State:
     track: Track
     last_ok: datetime | None = None
     complaint: str = ""
-    page: bytes = b""
     tried: bool = False
 
 
@@ -140,7 +139,6 @@ class Collector:
     def read(self, name: ServerName, body: bytes, at: datetime) -> Reading:
         """What a page of `name` says that someone else scraped at that moment."""
         state = self._states[name]
-        state.page = body
         # Its monotonic clock is the other's wall clock: the only one it has.
         return state.reader.read(body, scraped_at=at, monotonic=at.timestamp(), version=self._settings.version(name))
 
@@ -223,7 +221,7 @@ class Collector:
 
     def last_page(self, name: ServerName) -> bytes:
         """The bytes of the newest answer, for evidence."""
-        return self._states[name].page
+        return self._states[name].reader.last()
 
     def _fetch(self, state: _State, server: Server) -> Reading:
         try:
@@ -237,7 +235,6 @@ class Collector:
                 server=server.name, scraped_at=self._clock.now(), monotonic=self._clock.monotonic(), dialect="none",
                 verdict=Verdict.SCRAPE_ERROR, reason=f"{error.reason}: {error}",
             )
-        state.page = answer.body
         return state.reader.read(
             answer.body, scraped_at=self._clock.now(), monotonic=self._clock.monotonic(), status=answer.status,
             content_type=answer.content_type or None, version=self._settings.version(server.name),

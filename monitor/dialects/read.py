@@ -48,6 +48,8 @@ class ServerReader:
         self._previous: Reading | None = None
         #: Kept, since plans that no reader holds are forgotten.
         self._plan: Plan | None = None
+        #: The last answer where it was no page.
+        self._other = b""
         #: Names with an engine's prefix on the last page that no table knows.
         self.unknown: frozenset[str] = frozenset()
 
@@ -71,12 +73,14 @@ class ServerReader:
         `version` is what `/version` said, None where it is not known; it is only used where the page does not tell.
         `start_mark` is what the answer's headers say of the process's start.
         """
+        self._other = body
         if status != 200:
             return self._without_page(judge_status(status, body), scraped_at, monotonic)
         try:
             page = self._pages.read(body, content_type)
         except ExpositionError as error:
             return self._without_page(judge_body(error), scraped_at, monotonic)
+        self._other = b""
         plan = self._plan = self._plans.plan(page.layout)
         self.unknown = plan.unknown
         if content_type is None and plan.looks_openmetrics and not page.openmetrics:
@@ -93,6 +97,10 @@ class ServerReader:
         )
         self._previous = reading
         return reading if start_mark is None else replace(reading, start_mark=start_mark)
+
+    def last(self) -> bytes:
+        """The last answer, for evidence. A page is put together from the lines that are kept anyway."""
+        return self._other or self._pages.text()
 
     def _without_page(self, judged: tuple[Verdict, str], scraped_at: datetime, monotonic: float) -> Reading:
         verdict, reason = judged

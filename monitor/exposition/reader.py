@@ -56,6 +56,10 @@ class PageReader:
         values, conflicting = self._resolve_duplicates()
         return Page(self._layout, values, is_openmetrics(body, content_type), conflicting, lines, self._prefixes)
 
+    def text(self) -> bytes:
+        """The last page, line by line as it came; empty before the first."""
+        return b"\n".join(self._lines)
+
     def _read_changes(self, lines: Sequence[bytes]) -> bool:
         """Take over a page of the known lines; False (and nothing changed) where a line is not as before."""
         values, prefixes = self._values.copy(), self._prefixes

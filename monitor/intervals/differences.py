@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from operator import lt, sub
 
-from monitor.model.counts import Counts, Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
+from monitor.model.counts import Counts, Histogram, LatencyCounts, SpeculationCounts, TrafficCounts, shared_counts
 
 _LATENCY = tuple(one.name for one in fields(LatencyCounts))
 #: Counters that appear by themselves on lazy engines; tokens of prompts and answers come together.
@@ -180,7 +180,7 @@ def _histogram(
     if new.count < old.count or any(map(lt, new.cumulative, old.cumulative)):
         fallen.append(name)
         return None
-    cumulative = tuple(map(sub, new.cumulative, old.cumulative))
+    cumulative = shared_counts(map(sub, new.cumulative, old.cumulative))
     if cumulative != tuple(sorted(cumulative)):
         return None
     # A sum of seconds may fall by a rounding error where nothing was observed.

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from monitor.model.counts import Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
+from monitor.model.counts import Histogram, LatencyCounts, SpeculationCounts, TrafficCounts, shared_counts
 from monitor.model.interval import Interval
 from monitor.store.codec import to_json
 
@@ -111,7 +111,8 @@ class Unpacked:
         number, total, count, first, *values = packed
         edges = self._edges_of(number)
         rest = len(edges) - first - len(values)
-        cumulative = (*(0.0,) * first, *map(float, values), *(float(values[-1]) if values else 0.0,) * rest)
+        last = float(values[-1]) if values else 0.0
+        cumulative = shared_counts((*(0.0,) * first, *map(float, values), *(last,) * rest))
         return Histogram(edges, cumulative, float(total), float(count))
 
 

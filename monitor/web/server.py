@@ -45,7 +45,9 @@ class WebServer:
                 raise
             found = self._bound(0)
         self._server = create_server(
-            self._app, map=self._open, sockets=[found], threads=4, ident=None, clear_untrusted_proxy_headers=True
+            self._app, map=self._open, sockets=[found], threads=4, ident=None, clear_untrusted_proxy_headers=True,
+            # select() ends at 1,024 files, which a thousand servers take.
+            asyncore_use_poll=True,
         )
         self._server.accept = self._patient(self._server.accept)
         thread = threading.Thread(target=self._server.run, name="web", daemon=True)

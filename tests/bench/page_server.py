@@ -2,8 +2,8 @@
 
     python -m tests.bench.page_server PORT
 
-Any path is a server of its own: its pages go on from where the last one stopped. `/counts` says how many pages each
-client (by the first word of its User-Agent) has been sent.
+Any path is a server of its own: its pages go on from where the last one stopped. `/hang…` never answers. `/counts` says
+how many pages each client (by the first word of its User-Agent) has been sent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class Server:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
-                writer.write(self._answer(await reader.readuntil(b"\r\n\r\n")))
+                request = await reader.readuntil(b"\r\n\r\n")
+                if b" /hang" in request[:12]:
+                    continue
+                writer.write(self._answer(request))
                 await writer.drain()
         except (asyncio.IncompleteReadError, OSError):
             writer.close()

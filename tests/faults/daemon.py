@@ -101,10 +101,11 @@ def head_of(store: Store, server: CountedServer) -> Counts | None:
     )
 
 
-def check_whole(store: Store, server: CountedServer, truth: Counts) -> None:
+def check_whole(store: Store, server: CountedServer, truth: Counts, *, clocks_apart: float = 0.5) -> None:
     """Nothing of the newest life is lost or doubled, and of those before nothing that never was.
 
-    The newest life must have begun while it was watched, so that it counts from 0.
+    The newest life must have begun while it was watched, so that it counts from 0. Wall and monotonic clock are read
+    one after the other, on a busy machine so far apart (seconds): intervals of two daemons may overlap by that.
     """
     lives = lives_of(store, server)
     newest = lives[-1]
@@ -119,7 +120,8 @@ def check_whole(store: Store, server: CountedServer, truth: Counts) -> None:
     for life in lives:
         own = sorted((one for one in intervals if one.life == life.id), key=lambda one: one.end)
         for before, after in pairwise(own):
-            assert before.end <= after.start, f"{server.name}: {before} and {after} cover the same time"
+            overlap = (before.end - after.start).total_seconds()
+            assert overlap <= clocks_apart, f"{server.name}: {before} and {after} cover the same time"
     ended = sorted((sums[life.id].num_drafts or 0 for life in lives[:-1]), reverse=True)
     # A life that was never seen is missing; none has more than it counted.
     true = sorted((one.drafts for one in server.ended), reverse=True)

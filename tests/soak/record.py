@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -36,6 +37,14 @@ def growth(samples: Sequence[Sample]) -> float:
         return 0.0
     slope, _ = np.polyfit([one.hours for one in last], [one.memory for one in last], 1)
     return float(slope)
+
+
+def write(samples: Sequence[Sample], path: Path) -> None:
+    """The samples as they are."""
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow([one.name for one in fields(Sample)])
+        rows.writerows(astuple(one) for one in samples)
 
 
 def draw(samples: Sequence[Sample], events: Sequence[tuple[float, str]], path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import threading
 
@@ -89,3 +91,20 @@ def test_a_demo_takes_another_port_where_its_own_is_taken() -> None:
             assert requests.get(server.url, timeout=10).text == "hello"
         finally:
             server.stop()
+
+
+def test_it_serves_beyond_a_thousand_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(2000, hard)), hard))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        server = WebServer(app(), "127.0.0.1:0")
+        server.start()
+        try:
+            assert requests.get(server.url, timeout=10).text == "hello"
+        finally:
+            server.stop()
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -67,9 +67,9 @@ def test_a_server_that_was_never_seen_is_not_remembered() -> None:
     ("servers", "window", "seconds"),
     [
         (1, 1800.0, 86_400.0),  # a few servers: the whole day
-        (100, 1800.0, 18_000.0),
+        (100, 1800.0, 9000.0),
         (1000, 1800.0, 2400.0),  # a fleet: what its rules look back, and a little
-        (1000, 300.0, 1800.0),
+        (1000, 300.0, 900.0),
         (1000, 86_400.0, 4200.0),  # a day's window rests on sums
     ],
 )

@@ -1,0 +1,133 @@
+"""A whole daemon on many servers: processor, memory and punctuality, with some servers that hang.
+
+    python -m tests.bench.servers [--servers 1000] [--groups 50] [--seconds 120] [--hung 5] [--store URL]
+
+`acceptd run` as it is installed, one scrape of a real 640-line page of each server every 15 s, the shipped rules and
+objectives, on the embedded store or on a database. What is printed are the process's own CPU seconds (user and
+system, all threads), its resident memory, and its own counts of late and missed scrapes, after it has met every server.
+The bars: half a core, 300 MB, no scrape later than 1 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import requests
+import yaml
+
+from tests.bench.scrape import cpu_seconds, page_server
+from tests.fakes import reaper
+
+BAR_CORES, BAR_BYTES = 0.5, 300e6
+#: Longest wait for the daemon to meet every server (seconds).
+PATIENCE = 600.0
+
+
+class Daemon:
+    """`acceptd run` on that many servers of one page server."""
+
+    def __init__(self, folder: Path, url: str, options: argparse.Namespace) -> None:
+        self.folder = folder
+        names = [f"s{number}" for number in range(options.servers)]
+        settings = {
+            "data_dir": str(folder / "data"), "mode": "recommend", "log": {"level": "warning"},
+            "servers": [
+                {"name": name, "url": f"{url}/{name}", "group": f"g{number % options.groups}",
+                 "metrics_url": f"{url}/{'hang' if number < options.hung else name}/metrics?{name}"}
+                for number, name in enumerate(names)
+            ],
+            "web": {"listen": "127.0.0.1:0"},
+        }  # fmt: skip
+        if options.store:
+            settings["store"] = {"shared": {"url": options.store}}
+        config = folder / "acceptd.yaml"
+        config.write_text(yaml.safe_dump(settings))
+        self.log = folder / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "monitor", "--config", str(config), "run"], stdout=log, stderr=log,
+                env={**os.environ, "PYTHONPATH": os.getcwd()},
+            )
+
+    def page(self) -> str:
+        """Its own metrics."""
+        listen = re.search(r"http://(\S+)/", self.log.read_text())
+        assert listen is not None, self.log.read_text()[-2000:]
+        try:
+            return requests.get(f"http://{listen[1]}/metrics", timeout=60).text
+        except requests.RequestException as error:
+            raise SystemExit(f"the daemon does not answer ({error}):\n{self.log.read_text()[-3000:]}") from None
+
+    def total(self, beginning: str) -> float:
+        """The sum of its series that begin so."""
+        return sum(float(line.rpartition(" ")[2]) for line in self.page().splitlines() if line.startswith(beginning))
+
+    def wait_until_all_are_met(self, servers: int) -> float:
+        """Seconds until every server was asked."""
+        began = time.monotonic()
+        while time.monotonic() - began < PATIENCE:
+            time.sleep(1.0)
+            if self.process.poll() is not None:
+                raise SystemExit(self.log.read_text()[-3000:])
+            if "status page" in self.log.read_text() and self.total("acceptd_scrapes_total{") >= servers:
+                return time.monotonic() - began
+        raise SystemExit(f"not every server was met within {PATIENCE:g} s")
+
+    def memory(self) -> int:
+        """Its resident memory (bytes)."""
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def measure(url: str, options: argparse.Namespace) -> bool:
+    """Run it once and print what it took; whether all bars are kept."""
+    with tempfile.TemporaryDirectory(prefix="acceptd-bench-") as folder:
+        daemon = Daemon(Path(folder), url, options)
+        try:
+            met = daemon.wait_until_all_are_met(options.servers)
+            late, missed = daemon.total("acceptd_scrapes_late_total"), daemon.total("acceptd_scrapes_missed_total")
+            scrapes, cpu = daemon.total("acceptd_scrapes_total{"), cpu_seconds(daemon.process.pid)
+            began = time.monotonic()
+            time.sleep(options.seconds)
+            seconds = time.monotonic() - began
+            cores = (cpu_seconds(daemon.process.pid) - cpu) / seconds
+            scrapes = daemon.total("acceptd_scrapes_total{") - scrapes
+            late = daemon.total("acceptd_scrapes_late_total") - late
+            missed = daemon.total("acceptd_scrapes_missed_total") - missed
+            memory = daemon.memory()
+        finally:
+            daemon.process.terminate()
+            daemon.process.wait()
+    where = "database" if options.store else "embedded store"
+    print(f"{options.servers} servers at 15 s ({options.hung} hang, {options.groups} groups), {where}: all met after "
+          f"{met:.0f} s, then {seconds:.0f} s:")
+    each = 1000 * cores * seconds / max(1.0, scrapes)
+    print(f"  processor  {cores:.2f} cores  (bar {BAR_CORES:g})   {each:.2f} ms a scrape, rules and all else included; "
+          f"{scrapes / seconds:.1f} scrapes a second")
+    print(f"  memory     {memory / 1e6:.0f} MB  (bar {BAR_BYTES / 1e6:.0f})")
+    print(f"  punctual   {late:.0f} scrapes late by more than 1 s, {missed:.0f} left out  (bar 0)", flush=True)
+    return cores <= BAR_CORES and memory <= BAR_BYTES and not late and not missed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print it; 1 where a bar is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--servers", type=int, default=1000)
+    parser.add_argument("--groups", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--hung", type=int, default=5)
+    parser.add_argument("--store", default="", help="address of a PostgreSQL database")
+    options = parser.parse_args(arguments)
+    with reaper.tidied(), page_server() as url:
+        return 0 if measure(url, options) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
