@@ -152,7 +152,9 @@ def resumed(since: datetime | None, last_true: datetime | None, now: datetime, c
 
 def _truth(rule: Rule, signals: SignalSet) -> tuple[Truth, str]:
     truth, reason = rule.when.evaluate(signals)
-    lacks = [lack for need in rule.need if (lack := _lack(need, signals))]
+    # What a page never tells cannot be asked of it (llama.cpp counts no requests), as long as something else is.
+    told = [need for need in rule.need if absence(signals, need.signal) is not NoData.NOT_EXPORTED]
+    lacks = [lack for need in told or rule.need if (lack := _lack(need, signals))]
     if not lacks:
         return truth, reason
     named = (*rule.when.names, *(need.signal for need in rule.need))

@@ -69,6 +69,25 @@ class TestNeeds:
         outcome = tune_truth(found)
         assert (outcome.truth, outcome.reason) == (truth, reason)
 
+    @pytest.mark.parametrize(
+        ("drafts", "truth", "reason"),
+        [(6000.0, Truth.TRUE, ""), (4999.0, Truth.NO_DATA, "num_drafts: 4999 of the 5000 needed")],
+    )
+    def test_what_a_page_never_tells_is_not_asked_of_it(self, drafts: float, truth: Truth, reason: str) -> None:
+        # llama.cpp counts drafts but no requests: no rule of the shipped sets ever fired on it.
+        two = TUNE.replace("acceptance_rate.samples: 100", "finished_requests: 30")
+        found = signal_set(
+            {"acceptance_rate": 0.8, "num_drafts": drafts, "finished_requests": NoData.NOT_EXPORTED, "goodput": None},
+            {"acceptance_rate_at_pos": (0.8,)}, scope="group:g", window=1800.0,
+        )
+        outcome = outcome_of(rules(two).tunes[0], GROUP, {(1800.0, "group:g"): found})
+        assert (outcome.truth, outcome.reason) == (truth, reason)
+
+    def test_a_page_that_tells_nothing_of_what_is_needed_gives_no_data(self) -> None:
+        found = signal_set({"acceptance_rate": 0.4, "num_drafts": NoData.NOT_EXPORTED})
+        outcome = outcome_of(rules(ALERT).alerts[0], SERVER, {(300.0, "server:a"): found})
+        assert (outcome.truth, outcome.reason) == (Truth.NO_DATA, "num_drafts: the page does not export it")
+
     def test_a_scope_without_signals_has_no_data(self) -> None:
         outcome = outcome_of(rules(ALERT).alerts[0], SERVER, {})
         assert (outcome.truth, outcome.reason) == (Truth.NO_DATA, "no signals of this scope")
