@@ -121,7 +121,7 @@ def bench(
             daemon = daemons[host] = make_daemon(mode="observe", scrape=often)
             daemon.settings |= {
                 "host": host,
-                "store": {"shared": {"url": url, "lease": "10s"}, "spool_size": "1MiB"},
+                "store": {"shared": {"url": url, "lease": f"{max(10, 4 * SECONDS)}s"}, "spool_size": "1MiB"},
                 "sources": [
                     {"name": "listed", "file_sd": {"files": [str(tmp_path / "listed.json")]}, "group": "listed"},
                     {"name": "central", "group": "scraped", "refresh": "5s",
