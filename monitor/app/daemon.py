@@ -432,7 +432,13 @@ class Daemon:
             tracks = {name: resume(name, open_lives[name], unit.heads.of_server(name)) for name in names}
             last = {name: reading for name in names if (reading := unit.readings.get(name)) is not None}
         self._history.fill(lives, intervals)
-        return tracks, {name: reading.last_ok for name, reading in last.items() if reading.last_ok is not None}
+        last_ok = {name: reading.last_ok for name, reading in last.items() if reading.last_ok is not None}
+        for name, track in tracks.items():
+            # Taken over from another daemon, a head is newer than what we read: a feed goes on from there, not before.
+            newest = max((engine.head.at for engine in track.engines.values()), default=None)
+            if newest is not None:
+                last_ok[name] = max(last_ok.get(name, newest), newest)
+        return tracks, last_ok
 
     def _launched(self, name: ServerName) -> Setting | None:
         """The setting that our driver started the running server with; None where it did not start it."""

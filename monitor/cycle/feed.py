@@ -128,6 +128,9 @@ class Feed:
             selector = selector_of(self._pattern, self._selector, self._label, tuple(chunk))
             found = self._api.raw(selector, until, (until - reached + slack).total_seconds())
             for instance, pages in target_pages(found, self._label).items():
+                # Whoever comes after us must not meet us still at it: what is left is brought by the next one.
+                if not self._goes_on():
+                    return
                 self._take(instance, pages)
             reached = until
         for instance in chunk:
