@@ -88,4 +88,4 @@ def before_span(change: Change, observe_seconds: float) -> tuple[datetime, datet
 
 
 def _judgement(judged: Judged) -> Judgement:
-    return Judgement(_VERDICTS[judged.call], judged.measured.sentence, judged.measured, judged.outcome)
+    return Judgement(_VERDICTS[judged.call], judged.measured.sentence, judged.measured, judged.outcome, judged.is_early)

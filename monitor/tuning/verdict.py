@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -52,12 +52,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A verdict with the measured effect. `is_final`: the last look is over, more blocks will not change it."""
+    """A verdict with the measured effect. `is_final`: the last look is over, more blocks will not change it.
+
+    `is_early`: not even the first look was reached, so that the measured effect is no ground for anything yet.
+    """
 
     call: Call
     measured: Measured
     outcome: Outcome | None = None
     is_final: bool = False
+    is_early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def judge(
         return _judged(Call.WATCH, None, before, seen, text, None, is_last)
     if not reached:
         text = f"{len(served)} of {plan.looks[0][0]} blocks with traffic until the first look"
-        return _judged(Call.WATCH, effect, before, seen, text, None, False)
+        return replace(_judged(Call.WATCH, effect, before, seen, text, None, False), is_early=True)
     return _look(effect, reached[-1][1], is_last, before, seen, plan)
 
 
@@ -109,7 +113,8 @@ def _look(
         return _judged(Call.PROMOTE, effect, before, after, f"{measured}: better", Outcome.MEASURED_BETTER, True)
     if high < math.log1p(-plan.tolerated_loss) or (is_last and high < 0):
         return _judged(Call.ROLL_BACK, effect, before, after, f"{measured}: worse", Outcome.MEASURED_WORSE, True)
-    return _judged(Call.WATCH, effect, before, after, f"{measured}: not proved either way", None, is_last)
+    between = f"between {math.expm1(low):+.1%} and {math.expm1(high):+.1%}"
+    return _judged(Call.WATCH, effect, before, after, f"{measured}, {between}: not proved either way", None, is_last)
 
 
 def _measure(

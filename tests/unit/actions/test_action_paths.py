@@ -172,6 +172,15 @@ class TestTheWayThere:
         assert (world.rollout().state, world.rollout().outcome) == (RolloutState.ROLLED_BACK, outcome)
         assert_serves(world, 2, starts=2)
 
+    def test_a_gain_of_less_time_than_the_first_look_asks_for_is_not_kept(self) -> None:
+        world = World()
+        world.judge.default = Judgement(Verdict.WATCH, "2 of 5 blocks", measured(0.03), is_early=True)
+        world.begin(3)
+        assert world.run()
+        assert (world.rollout().state, world.rollout().outcome) == (RolloutState.ROLLED_BACK, Outcome.TOO_LITTLE_DATA)
+        assert "too little was seen within the time allowed: going back" in world.change().sentence
+        assert_serves(world, 2, starts=2)
+
     def test_a_judge_that_breaks_ends_as_not_measured(self) -> None:
         world = World()
         world.judge.breaks = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -109,7 +110,17 @@ class TestVerdicts:
         bench = Bench()
         bench.serve("a", -4200.0, -120.0, 0.010)
         bench.serve("a", 0.0, 120.0, 0.005)
-        assert bench.judged(120.0).verdict is Verdict.WATCH
+        said = bench.judged(120.0)
+        assert (said.verdict, said.is_early) == (Verdict.WATCH, True)
+        assert said.measured is not None and said.measured.gain is not None and said.measured.gain > 0.5
+
+    def test_what_a_look_does_not_prove_is_told_with_its_bounds(self) -> None:
+        bench = Bench()
+        bench.serve("a", -4200.0, -120.0, 0.010)
+        bench.serve("a", 0.0, 2700.0, 0.010)
+        said = bench.judged(2700.0)
+        assert (said.verdict, said.is_early) == (Verdict.WATCH, False)
+        assert re.search(r"between -\d\.\d% and \+\d\.\d%: not proved either way", said.sentence)
 
     def test_without_a_single_interval_nothing_is_concluded(self) -> None:
         said = Bench().judged(2700.0)
