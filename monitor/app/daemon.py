@@ -42,6 +42,7 @@ from monitor.config.rules import LoadedRules
 from monitor.cycle.act import Actor
 from monitor.cycle.collect import Collector
 from monitor.cycle.decider import Decider
+from monitor.cycle.elsewhere import Elsewhere
 from monitor.cycle.evaluate import Evaluator
 from monitor.cycle.facts import WAITING_SECONDS
 from monitor.cycle.feed import Feed
@@ -342,6 +343,7 @@ class Daemon:
         decider = Decider(
             self._store, self._history, self.groups, self._fleet, receivers=self._router, simulated=config.simulated,
             begin=self._orders.begin, counters=self._telemetry, planner=self._planner(),
+            elsewhere=Elsewhere(self._history, self.servers),
         )
         # A planner for each thread: what they remember of peaks is not shared.
         actor = Actor(

@@ -159,7 +159,11 @@ class ServerConfig(Section):
     metrics_url: HttpUrl | None = Field(None, description="Full metrics URL; `url` + /metrics if unset.")
     group: Name | None = Field(None, description="Group it is tuned in; a group of its own if unset.")
     engine: Engine = Field(Engine.VLLM, description="Engine; the page has the last word.")
-    gpu: str | None = Field(None, description="GPU type; servers of one group must have the same.")
+    gpu: str | None = Field(
+        None,
+        description="GPU type, with the number of cards where that differs (`2 x H100`): servers of one group must "
+        "have the same; groups that also serve the same model share what a step costs.",
+    )
     labels: dict[str, str] = Field(default_factory=dict, description="Labels added to its alerts.")
     auth: Auth | None = Field(None, description="Credentials.")
     tls: Tls | None = Field(None, description="Certificate settings.")

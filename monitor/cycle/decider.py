@@ -11,6 +11,7 @@ from typing import Protocol
 
 from monitor.actions.fleet import Fleet
 from monitor.cycle.decide import Question, decide
+from monitor.cycle.elsewhere import Elsewhere
 from monitor.cycle.evaluate import Evaluated
 from monitor.cycle.experience import facts, tune_input
 from monitor.cycle.history import History
@@ -74,8 +75,10 @@ class Decider:
         simulated: bool,
         counters: Counters,
         planner: Planner | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         """`begin` starts a rollout for a decision; raises ActionError where it may not."""
+        self._elsewhere = elsewhere or Elsewhere(history, ())
         self._planner = planner or Planner(store, history, fleet)
         self._store = store
         self._history = history
@@ -153,6 +156,7 @@ class Decider:
         return tune_input(
             [self._history.coarse_track(name) for name in members], window, setting=setting, limits=group.limits,
             rejections=rejections, restart_seconds=restart, replicas=len(members), now=seen.now,
+            elsewhere=self._elsewhere.costs(group, setting, seen.now),
             known_facts=facts(
                 window, setting, flags, probe_failed=failed, fell=_is_told(seen, group, _COLLAPSED, _AT_ONCE),
                 decays=_is_told(seen, group, _DECAYS, (AlertState.FIRING,)), adapts=adapts,

@@ -12,7 +12,8 @@ from monitor.model.record import Rejection
 from monitor.model.server import ActionLimits
 from monitor.model.signal import SignalSet
 from monitor.signals.track import Track, merged
-from monitor.tuning import Fact, Limits, TuneInput
+from monitor.tuning import CostRow, Fact, Limits, TuneInput
+from monitor.tuning.forecast import believable
 from monitor.tuning.observe import load_of, row_of, rows_of
 from monitor.tuning.standdown import is_too_little
 
@@ -78,8 +79,12 @@ def tune_input(
     replicas: int,
     known_facts: frozenset[Fact],
     now: datetime,
+    elsewhere: Sequence[Sequence[CostRow]] = (),
 ) -> TuneInput:
-    """Everything the tuner is told of one group; `tracks` are those of its servers, best in sums."""
+    """Everything the tuner is told of one group; `tracks` are those of its servers, best in sums.
+
+    `elsewhere`: step times of each server of another group that runs the same; what contradicts its own is left out.
+    """
     tokens = setting.num_speculative_tokens
     day = now - timedelta(days=1)
     given = TuneInput(
@@ -95,6 +100,7 @@ def tune_input(
         facts=known_facts,
         replicas=replicas,
     )
+    given = replace(given, costs=believable(given, elsewhere)) if elsewhere else given
     since = now - timedelta(seconds=window.window_seconds)
     recent = [interval for life, interval in merged(tracks, since, now) if life.setting == setting]
     if tokens is None or not recent:

@@ -6,14 +6,17 @@ Gains are ratios (0.05 = 5 % more tokens per second for each running request), a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from monitor.tuning.cost import SHAPE_ERROR, UNKNOWN_BATCH, Cost, fit
+from monitor.tuning.cost import SHAPE_ERROR, STEP_ERROR, UNKNOWN_BATCH, Cost, fit
 from monitor.tuning.observed import CostRow, TuneInput
 from monitor.tuning.projection import project
 
 #: Two-sided 95 % of the normal distribution.
 Z95 = 1.959964
+#: Standard deviations beyond which a step time of another server contradicts those of one's own.
+CONTRADICTION = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,31 @@ def _normal(x: float) -> float:
 
 def fitted_cost(given: TuneInput) -> Cost:
     """Step time fitted to the rows of the server and of those like it."""
-    rows = [
+    rows = _own_rows(given)
+    known = all(row.batch is not None for row in given.observed.values() if row.step_seconds is not None)
+    return fit([*rows, *given.costs], given.drafting, draft_ratio=given.draft_ratio, is_batch_known=known)
+
+
+def believable(given: TuneInput, others: Iterable[Sequence[CostRow]]) -> tuple[CostRow, ...]:
+    """Rows of those other servers (one sequence each) that the server's own step times do not contradict.
+
+    One row further from what its own rows predict than `CONTRADICTION` standard deviations, and the whole server is
+    left out: it has another number of cards, another load or other prompts, whatever was declared.
+    """
+    own = fitted_cost(replace(given, costs=()))
+    return tuple(row for rows in others if all(_agrees(row, own) for row in rows) for row in rows)
+
+
+def _agrees(row: CostRow, own: Cost) -> bool:
+    expected, slope = own.log_seconds(
+        row.num_speculative_tokens, row.batch, row.prefill_tokens_per_step, row.coverage
+    )
+    variance = float(slope @ own.covariance @ slope) + (row.step_error or STEP_ERROR) ** 2 + SHAPE_ERROR**2
+    return abs(math.log(row.step_seconds) - expected) <= CONTRADICTION * math.sqrt(variance)
+
+
+def _own_rows(given: TuneInput) -> list[CostRow]:
+    return [
         CostRow(
             num_speculative_tokens=tokens, step_seconds=row.step_seconds, step_error=row.step_error,
             batch=row.batch if row.batch is not None else UNKNOWN_BATCH,
@@ -86,8 +113,6 @@ def fitted_cost(given: TuneInput) -> Cost:
         for tokens, row in given.observed.items()
         if row.step_seconds is not None
     ]
-    known = all(row.batch is not None for row in given.observed.values() if row.step_seconds is not None)
-    return fit([*rows, *given.costs], given.drafting, draft_ratio=given.draft_ratio, is_batch_known=known)
 
 
 def forecasts(given: TuneInput, highest: int) -> dict[int, Forecast]:

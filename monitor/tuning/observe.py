@@ -23,6 +23,9 @@ ROW_SECONDS = 6 * 3600.0
 #: Relative error (1 sd) that a day adds to a length and to a step time; it grows with the square root of time. Ours:
 #: ten workloads of one server lie within a factor of 1.5 in tokens gained, so that a month may move it by a tenth.
 LENGTH_DRIFT, STEP_DRIFT = 0.02, 0.005
+#: Relative error (1 sd) that a step time of another server has here: its prompts are longer or shorter. Ours: so that
+#: at the same setting three of them make the 15 % at which two sources of a step time disagree (tuning.md §4.1).
+ELSEWHERE_ERROR = 0.05
 #: Bins per doubling of the decode batch in the load of a day.
 BINS_PER_DOUBLING = 1.0
 
@@ -122,14 +125,22 @@ def _newest(intervals: Sequence[Interval], seconds: float) -> list[Interval]:
     return kept[::-1]
 
 
-def cost_rows(tracks: Sequence[Track]) -> tuple[CostRow, ...]:
-    """Step times of other servers of the same model and GPU, by setting; those that show none are left out."""
+def cost_rows(track: Track, method: str | None, draft_model: str | None) -> tuple[CostRow, ...]:
+    """Step times that another server of the same model and GPU showed, by setting; none where it shows none.
+
+    Only lives that are off, or draft with the same method and draft model: another drafter's passes cost otherwise.
+    """
+    drafts_alike = Track.of(
+        (life, interval) for life, interval in track.pairs
+        if life.setting.is_off or (life.setting.method, life.setting.draft_model) == (method, draft_model)
+    )
     return tuple(
         CostRow(
             num_speculative_tokens=tokens, batch=row.batch, step_seconds=row.step_seconds, coverage=row.coverage,
-            prefill_tokens_per_step=row.prefill_tokens_per_step, step_error=row.step_error,
+            prefill_tokens_per_step=row.prefill_tokens_per_step,
+            step_error=math.hypot(STEP_ERROR if row.step_error is None else row.step_error, ELSEWHERE_ERROR),
         )
-        for tokens, row in rows_of(tracks).items()
+        for tokens, row in rows_of([drafts_alike]).items()
         if row.step_seconds is not None and row.batch is not None
     )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from monitor.tuning.cost import fit
-from monitor.tuning.forecast import Forecast, forecasts
+from monitor.tuning.forecast import Forecast, believable, forecasts
 from monitor.tuning.observed import CostRow, Drafting, Row, TuneInput
 
 TABLES = Path(__file__).parents[2] / "golden" / "tuning_tables"
@@ -110,3 +111,29 @@ def test_expected_improvement_by_hand():
     assert even.expected_improvement == pytest.approx(0.10 / math.sqrt(2 * math.pi), rel=0.08)
     hopeless = Forecast(4, 3.0, 0.01, -0.5, 0.02, False)
     assert hopeless.expected_improvement == pytest.approx(0.0, abs=1e-9)
+
+
+def test_what_contradicts_the_servers_own_step_times_is_left_out_with_its_server():
+    row = Row(survival=(0.7, 0.5, 0.3), length=2.5, num_drafts=20_000.0, step_seconds=0.010, batch=8.0)
+    given = TuneInput(method="eagle3", num_speculative_tokens=3, observed={3: row})
+
+    def at(tokens, seconds):
+        return CostRow(num_speculative_tokens=tokens, batch=8.0, step_seconds=seconds, step_error=0.05)
+
+    like = (at(3, 0.0105), at(1, 0.008))
+    assert believable(given, [like]) == like
+    # At the same setting three standard deviations are some 16 %: another number of cards is further off.
+    assert believable(given, [(at(3, 0.012), at(1, 0.008))]) == ()
+    assert believable(given, [(at(1, 0.020),), like]) == like
+
+
+def test_step_times_from_elsewhere_tell_what_a_draft_token_costs_here():
+    row = Row(survival=(0.7, 0.5, 0.3), length=2.5, num_drafts=20_000.0, step_seconds=0.010, batch=8.0)
+    alone = TuneInput(method="eagle3", num_speculative_tokens=3, observed={3: row})
+    told = replace(alone, costs=tuple(
+        CostRow(num_speculative_tokens=k, batch=8.0, step_seconds=0.007 + 0.001 * k, step_error=0.05) for k in (1, 3, 5)
+    ))
+    before, after = forecasts(alone, 5), forecasts(told, 5)
+    for tokens in (1, 5):
+        assert after[tokens].log_error < before[tokens].log_error
+    assert after[1].step_seconds == pytest.approx(0.008, rel=0.05)

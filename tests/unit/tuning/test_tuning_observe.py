@@ -99,5 +99,15 @@ def test_what_was_seen_days_ago_is_trusted_the_less():
 
 def test_costs_of_other_servers():
     silent = run_of(life("b", tokens=1, number=2), 4, has_latency=False, steps=None, running=None)
-    found = cost_rows(tracks_of([*run_of(life("b", tokens=5), 4), *silent]))
-    assert [(row.num_speculative_tokens, row.step_seconds) for row in found] == [(5, pytest.approx(0.01))]
+    (track,) = tracks_of([*run_of(life("b", tokens=5), 4), *silent])
+    (row,) = cost_rows(track, "eagle3", None)
+    assert (row.num_speculative_tokens, row.step_seconds) == (5, pytest.approx(0.01))
+    # 1.5 % of the row itself and 5 % for being elsewhere.
+    assert row.step_error == pytest.approx(math.hypot(0.015, 0.05))
+
+
+def test_another_drafter_tells_nothing_of_what_a_draft_token_costs_but_off_does():
+    off = run_of(life("b", tokens=0, number=2), 4, has_speculation=False)
+    (track,) = tracks_of([*run_of(life("b", tokens=5, method="mtp"), 4, ends_at=-600.0), *off])
+    assert [row.num_speculative_tokens for row in cost_rows(track, "eagle3", None)] == [0]
+    assert {row.num_speculative_tokens for row in cost_rows(track, "mtp", None)} == {0, 5}
