@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from monitor.actions.balancer import Polls
@@ -24,18 +24,20 @@ from monitor.app.desk import DaemonDesk, may_write
 from monitor.app.evidence import gather
 from monitor.app.feeds import fed_servers, make_feeds, silent_servers
 from monitor.app.heart import Heart
-from monitor.app.outbox import StoreOutbox
+from monitor.app.messengers import Messengers
 from monitor.app.parts import managed, server_parts
-from monitor.app.receivers import make_alertmanagers, make_receivers, make_router, make_socket
+from monitor.app.receivers import make_receivers
+from monitor.app.recording import record
 from monitor.app.reports import Reports
 from monitor.app.rights import rights_of
 from monitor.app.sharing import Sharing
 from monitor.app.starting import patience_seconds, start_servers, still_starting
 from monitor.app.supervisor import Supervisor
+from monitor.app.upkeep import Upkeep
 from monitor.app.view import DaemonView
-from monitor.app.watched import end_lives_of_retired, note_watched
+from monitor.app.watched import note_watched
 from monitor.clock import Clock
-from monitor.config.fleet import configured_settings, groups, host_name, kept, servers, tuning_sets
+from monitor.config.fleet import configured_settings, groups, host_name, servers, tuning_sets
 from monitor.config.load import secret
 from monitor.config.model import Config
 from monitor.config.rules import LoadedRules
@@ -44,7 +46,6 @@ from monitor.cycle.collect import Collector
 from monitor.cycle.decider import Decider
 from monitor.cycle.elsewhere import Elsewhere
 from monitor.cycle.evaluate import Evaluator
-from monitor.cycle.facts import WAITING_SECONDS
 from monitor.cycle.feed import Feed
 from monitor.cycle.gate import FleetGate
 from monitor.cycle.history import History
@@ -65,8 +66,6 @@ from monitor.model.life import Life, Setting
 from monitor.model.record import EVERYTHING, Evidence, group_scope, server_scope
 from monitor.model.server import Group, ServerName
 from monitor.notify.compose_alerts import RUNBOOKS
-from monitor.notify.deadman import DeadMansSwitch
-from monitor.notify.outbox import OutboxWorker
 from monitor.policy.telling import TellingPolicy
 from monitor.report.overview import Known
 from monitor.schedule import Calendar, Ticker
@@ -128,12 +127,11 @@ class Daemon:
         )
         self._fed, self._silent = fed_servers(config), silent_servers(config)
         self._feeds: list[Feed] = []
-        self._router = make_router(config)
-        self._receivers = make_receivers(config, self._router, clock)
-        self._alertmanagers = make_alertmanagers(config, self._router, clock, telemetry)
+        self._messengers = Messengers(config, store, telemetry, clock)
+        self._router = self._messengers.router
         self.reports = Reports(
             store, self.groups, config.report, config.data_dir / "reports", host=host_name(config),
-            simulated=config.simulated, receivers=self._router, clock=clock, told=self._wake_outbox,
+            simulated=config.simulated, receivers=self._router, clock=clock, told=self._messengers.wake,
             policies=rules.slos, sharing=sharing,
         )
         self._polls = Polls()
@@ -167,8 +165,6 @@ class Daemon:
             on_event=sink, rights=rights,
         )
         self._keeper = Keeper(store, self._fleet, self._orders, timing=timing)
-        switch = secret(config.notify, "dead_mans_switch_url")
-        self._switch = DeadMansSwitch(switch, clock) if switch else None
         self._alarm = StoreAlarm(
             make_receivers(config, self._router, clock), clock, host=holder, simulated=config.simulated
         )
@@ -177,14 +173,6 @@ class Daemon:
         self._stopping = False
         self._lost = spool.state().lost
         self._fatal = fatal
-        self._outbox = StoreOutbox(store, clock, self._wake_outbox, fallback=config.notify.fallback)
-        self._workers = [
-            OutboxWorker(receiver, self._outbox, clock=clock, counters=telemetry) for receiver in self._receivers
-        ]
-        self._socket = make_socket(
-            config, store, clock, self._router, self._receivers, holder=holder, wake=self._wake_outbox,
-            connected=telemetry.slack_socket,
-        )
         self._scraping: ScrapeLoop | None = None
         self._tickers: list[Ticker] = []
         self._calendar: Calendar | None = None
@@ -214,13 +202,8 @@ class Daemon:
             self._scraping.stop()
             self._scraping = None
         self._stop_slos()
-        if self._socket is not None:
-            self._socket.stop()
         # What the last turns queued is told before the threads end.
-        for worker in self._workers:
-            worker.stop()
-        if self._alertmanagers is not None:
-            self._alertmanagers.stop()
+        self._messengers.stop()
         if self.web is not None:
             self.web.stop()
             self.web = None
@@ -263,13 +246,7 @@ class Daemon:
         )
         self._scraping.set_servers(name for name in self._by_name if name not in self._fed)
         evaluator, decider, actor = self._make_cycle(now)
-        self._outbox.take_over([receiver.name for receiver in self._receivers])
-        for worker in self._workers:
-            worker.start()
-        if self._alertmanagers is not None:
-            self._alertmanagers.start()
-        if self._socket is not None:
-            self._socket.start()
+        self._messengers.start()
         self._scraping.start()
         self._tickers = [
             self._ticker("evaluate", lambda: self._evaluate(evaluator, decider, actor), self._config.rules.interval),
@@ -284,8 +261,7 @@ class Daemon:
         self._calendar.weekly("report", self.reports.scheduled, report.day, report.at, report.timezone)
         # One that fell due while we were down, or that could not be written, is made within the hour.
         self._calendar.hourly("report that was missed", self.reports.scheduled, 23)
-        self._calendar.daily("prune", self._prune, time(3, 17))
-        self._calendar.hourly("roll up", self._roll_up, 7)
+        Upkeep(self._config, self._store, self._sharing, self._clock).put_into(self._calendar)
         self._calendar.start()
         self._start_web()
 
@@ -334,7 +310,7 @@ class Daemon:
                 repeat_seconds=config.notify.repeat,
                 page_repeat_seconds=min(config.notify.repeat, config.notify.page_repeat), place=self._router.place,
             ),
-            undelivered=self._undelivered, runbooks=config.notify.runbook_url or RUNBOOKS,
+            undelivered=self._messengers.undelivered, runbooks=config.notify.runbook_url or RUNBOOKS,
             credit_seconds=2.5 * config.rules.interval, baseline_seconds=config.rules.baseline_window,
             slos=self._slos, daemon=self._daemon_facts,
             peers=self._sharing.outcomes if self._sharing is not None else None,
@@ -358,8 +334,7 @@ class Daemon:
         began = self._clock.monotonic()
         try:
             seen = evaluator.run(self._clock.now())
-            if self._alertmanagers is not None:
-                self._alertmanagers.show(seen.alerts, seen.muted, seen.now)
+            self._messengers.show(seen.alerts, seen.muted, seen.now)
             decider.run(seen)
             actor.restart_stuck(seen.alerts, seen.now)
             self._keeper.tick(seen.now)
@@ -374,24 +349,12 @@ class Daemon:
             return
         self._trouble = ""
         self._known = {name: Known(found, self._newest_life(name)) for name, found in seen.servers.items()}
-        for name, signals in seen.servers.items():
-            for signal in self._telemetry.signal_names:
-                self._telemetry.signal(signal, name, self._by_name[name].group, signals.value(signal))
-            rates = signals.vectors.get("acceptance_rate_at_pos")
-            self._telemetry.positions(name, self._by_name[name].group, rates.values if rates is not None else ())
-        for slo, scope, good, valid in self._slos.new_events():
-            self._telemetry.slo_events(slo, scope, good, valid)
-        counts: dict[str, int] = {"page": 0, "ticket": 0, "info": 0}
-        for alert in seen.alerts:
-            if alert.state.value == "firing":
-                counts[alert.severity.value] += 1
-        self._telemetry.alerts_firing(counts)
-        self._wake_outbox()
+        pages = record(seen, self._by_name, self._slos, self._telemetry)
+        self._messengers.wake()
         self._telemetry.cycle("ok", self._clock.monotonic() - began)
         self._heart.beat()
-        if self._switch is not None:
-            self._switch.alive()
-        self._supervisor.alive(f"{len(self.servers)} servers, {counts['page']} pages firing")
+        self._messengers.alive()
+        self._supervisor.alive(f"{len(self.servers)} servers, {pages} pages firing")
 
     def _act(self, actor: Actor) -> None:
         try:
@@ -402,7 +365,7 @@ class Daemon:
             log.error("acting failed: %s", error)
             return
         if happened:
-            self._wake_outbox()
+            self._messengers.wake()
 
     def _daemon_facts(self) -> dict[str, float | None]:
         return {
@@ -465,6 +428,7 @@ class Daemon:
         if one is None or one.driver.launcher.parsed.max_num_seqs is None:
             return None
         return one.driver.launcher.parsed.max_num_seqs * one.driver.launcher.parsed.data_parallel_size
+
     def _newest_life(self, name: ServerName) -> Life | None:
         lives = self._history.newest_lives(name)
         return lives[-1] if lives else None
@@ -487,38 +451,10 @@ class Daemon:
         with self._store.write() as unit:
             unit.evidence.add(evidence)
 
-    def _wake_outbox(self) -> None:
-        for worker in self._workers:
-            worker.wake()
-        try:
-            with self._store.read() as unit:
-                self._telemetry.outbox_pending(unit.outbox.pending_count())
-        except MonitorError as error:
-            log.warning("outbox cannot be counted: %s", error)
-
-    def _undelivered(self, now: datetime) -> int:
-        """What fails to be told beside the outbox: 1 while no Alertmanager takes what it is shown."""
-        failing = self._alertmanagers.failing_seconds(now) if self._alertmanagers is not None else 0.0
-        return int(failing > WAITING_SECONDS)
-
     def _answers(self, name: ServerName) -> bool | None:
         """What a probe found of a server beside its page: that it is stuck, or well; None where none was asked."""
         result = self._prober.result(name)
         return False if result is not None and result.failed else self._prober.health(name)
-
-    def _roll_up(self) -> None:
-        """Keep long spans cheap to read: a start and a report read what is rolled up."""
-        end_lives_of_retired(self._store, self._clock.now())
-        log.debug("rolled up rows=%s", self._store.roll_up(self._clock.now()))
-        if self._sharing is not None:
-            self._sharing.roll_up()
-
-    def _prune(self) -> None:
-        gone = self._store.prune(self._clock.now(), kept(self._config.store.retention))
-        log.info("pruned rows=%s", gone)
-        shared = self._config.store.shared
-        if self._sharing is not None and shared is not None:
-            self._sharing.prune(kept(shared.retention))
 
     def _start_web(self) -> None:
         config = self._config
