@@ -44,6 +44,12 @@ class StoreOutbox:
             root = unit.outbox.root_of(thread, receiver)
         return Root(root.external_id) if root is not None and root.external_id else None
 
+    def newest(self, receiver: str) -> Root | None:
+        """The message that arrived last at a receiver; None where none did, or where it has no name there."""
+        with self._store.read() as unit:
+            delivery = unit.outbox.newest(receiver)
+        return Root(delivery.external_id) if delivery is not None and delivery.external_id else None
+
     def take_over(self, receivers: Collection[str]) -> int:
         """Hand what waits for receivers that are no longer configured to the fallback, once; how many there were.
 

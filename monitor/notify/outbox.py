@@ -45,6 +45,10 @@ class Outbox(Protocol):
         """The first message of a thread at this receiver."""
         ...
 
+    def newest(self, receiver: str) -> Root | None:
+        """The message that arrived last at this receiver."""
+        ...
+
     def fall_back(self, notice: Notice, receiver: str) -> None:
         """The receiver will never take this notice: hand it to another one."""
         ...
@@ -129,7 +133,8 @@ class OutboxWorker:
     def _attempt(self, notice: Notice, delivery: Delivery, *, is_over: bool) -> bool:
         """Try once and store the outcome; False where the order asks to look again."""
         name = self._receiver.name
-        attempt = Attempt(delivery.is_unclear, delivery.external_id, is_over)
+        neighbour = self._outbox.newest(name) if delivery.is_unclear else None
+        attempt = Attempt(delivery.is_unclear, delivery.external_id, is_over, neighbour)
         tried = replace(delivery, attempts=delivery.attempts + 1)
         # Written before it is sent: should we die in between, the next attempt knows that this one may have arrived.
         self._outbox.update(replace(tried, is_unclear=True))

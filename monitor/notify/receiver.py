@@ -25,6 +25,8 @@ class Attempt:
     external_id: str | None = None
     #: What the notice says is over, and that waits behind it: it is only of interest whether it arrived before.
     is_over: bool = False
+    #: Any message that arrived at this receiver before, where an unclear one must be looked for: it tells the place.
+    neighbour: Root | None = None
 
 
 FIRST = Attempt()

@@ -59,6 +59,9 @@ class SlackBot:
         channel, ts = root.external_id.split(":", 1) if root else (self._channel, None)
         posted = attempt.external_id
         if posted is None and attempt.is_unclear:
+            # A post is taken by the channel's name, a search only by its id: after a restart, stored messages tell it.
+            if self._channel_id is None and attempt.neighbour is not None:
+                self._channel_id = attempt.neighbour.external_id.split(":", 1)[0]
             posted = self._find(notice, ts if notice.edits_root or notice.in_thread else None)
         if posted is None and attempt.is_over:
             return None

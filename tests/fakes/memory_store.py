@@ -557,6 +557,10 @@ class Outbox:
         )
         return min(found, key=lambda pair: pair[1].sent_at or _EARLIEST)[1] if found else None
 
+    def newest(self, receiver: str) -> Delivery | None:
+        found = self._deliveries.where(lambda it: (it.receiver, it.state) == (receiver, DeliveryState.SENT))
+        return max(found, key=lambda it: it.sent_at or _EARLIEST) if found else None
+
     def recent(self, limit: int) -> list[tuple[Notice, list[Delivery]]]:
         newest = list(self._notices.rows.values())[::-1][:limit]
         by_receiver: Key = lambda it: it.receiver  # noqa: E731

@@ -68,6 +68,9 @@ class Outbox(Protocol):
     def root_of(self, thread: str, receiver: str) -> Delivery | None:
         """The first sent delivery of a thread to `receiver`; None where nothing was sent."""
 
+    def newest(self, receiver: str) -> Delivery | None:
+        """The delivery to `receiver` that was sent last; None where nothing was sent."""
+
     def recent(self, limit: int) -> list[tuple[Notice, list[Delivery]]]:
         """The newest notices with their deliveries (by receiver), newest first."""
 

@@ -65,6 +65,12 @@ class SqlOutbox:
         )
         return found[0][1] if found else None
 
+    def newest(self, receiver: str) -> Delivery | None:
+        """The delivery to `receiver` that was sent last."""
+        where = (DeliveryRow.receiver == receiver) & (DeliveryRow.state == DeliveryState.SENT)
+        found = self._deliveries.many(where, order=(DeliveryRow.sent_at.desc(),), limit=1)
+        return found[0] if found else None
+
     def recent(self, limit: int) -> list[tuple[Notice, list[Delivery]]]:
         """The newest notices with their deliveries."""
         notices = self._notices.many(order=(NoticeRow.number.desc(),), limit=limit)

@@ -49,6 +49,9 @@ class Rows:
     def update(self, delivery: Delivery) -> None:
         self.rows[delivery.notice] = delivery
 
+    def newest(self, receiver: str) -> Root | None:
+        return Root("newest")
+
     def root_of(self, thread: str, receiver: str) -> Root | None:
         for d in self.rows.values():
             if d.state is DeliveryState.SENT and self.notices[d.notice].thread == thread and d.external_id:
@@ -173,7 +176,7 @@ def test_an_attempt_is_written_down_before_it_is_made_so_that_a_death_leaves_it_
     looks = Looks()
     worker, _, _ = make(rows, looks)
     worker.run_once()
-    assert looks.attempt == Attempt(is_unclear=True)
+    assert looks.attempt == Attempt(is_unclear=True, neighbour=Root("newest"))
     assert rows.rows[NoticeId("a")].state is DeliveryState.SENT
 
 
@@ -252,4 +255,4 @@ class TestWhatIsOver:
 
         worker, _, _ = make(rows, Looks())
         worker.run_once()
-        assert seen == [Attempt(is_unclear=True, is_over=True), Attempt()]
+        assert seen == [Attempt(is_unclear=True, is_over=True, neighbour=Root("newest")), Attempt()]

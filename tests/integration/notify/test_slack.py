@@ -243,6 +243,15 @@ class TestAnswersThatWereLost:
         assert receiver.deliver(notice(), None, Attempt(is_unclear=True)) == f"{CHANNEL}:{slack.messages[1].ts}"
         assert len(slack.messages) == 2
 
+    def test_a_daemon_that_begins_anew_knows_by_a_stored_message_where_to_look(self, slack: SlackServer) -> None:
+        """A channel that is configured by its name can be posted to, and searched only by an id."""
+        before = bot(slack, channel=CHANNEL_NAME).deliver(notice(id=NoticeId("before")), None)
+        assert before
+        said = bot(slack, channel=CHANNEL_NAME).deliver(notice(), None)
+        anew = bot(slack, channel=CHANNEL_NAME)
+        assert anew.deliver(notice(), None, Attempt(is_unclear=True, neighbour=Root(before))) == said
+        assert len(slack.messages) == 2
+
     def test_a_reply_is_looked_for_in_its_thread(self, slack: SlackServer) -> None:
         receiver = bot(slack)
         external_id = receiver.deliver(notice(id=NoticeId("root")), None)

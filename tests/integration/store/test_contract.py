@@ -658,7 +658,7 @@ class TestOutbox:
         with store.write() as unit:
             for name, thread in (("1", "t"), ("2", "t"), ("3", "t"), ("4", "other")):
                 unit.outbox.queue(notice(name, thread=thread), ["slack", "console"], T0)
-            assert unit.outbox.root_of("t", "slack") is None
+            assert unit.outbox.root_of("t", "slack") is unit.outbox.newest("slack") is None
             waiting = {n.id: d for n, d in unit.outbox.waiting("slack", 9)}
             sent = {
                 name: replace(waiting[NoticeId(name)], state=DeliveryState.SENT, sent_at=at(when), external_id=name)
@@ -669,6 +669,8 @@ class TestOutbox:
         with store.read() as unit:
             assert unit.outbox.root_of("t", "slack") == sent["3"]
             assert unit.outbox.root_of("t", "console") is None
+            assert unit.outbox.newest("slack") == sent["2"]
+            assert unit.outbox.newest("console") is None
 
     def test_the_newest_come_with_all_their_deliveries(self, store: Store) -> None:
         with store.write() as unit:
