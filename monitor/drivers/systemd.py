@@ -99,9 +99,18 @@ class SystemdDriver:
                 # Before it is done: an end that follows is then known to have been asked for.
                 self._file.write(replace(record, stop_asked=True))
             if unit.active not in ("inactive", "failed"):
-                self._systemctl.act("stop", self._options.unit)
+                self._ask_to_stop(record)
             if force:
                 self._kill(unit)
+
+    def _ask_to_stop(self, record: StartRecord | None) -> None:
+        try:
+            self._systemctl.act("stop", self._options.unit)
+        except ActionError as error:
+            # Refused, so nothing was asked of the unit: an end that follows is the server's own.
+            if error.reason in ("not_permitted", "no_unit") and record is not None:
+                self._file.write(record)
+            raise
 
     def log_tail(self, lines: int = 40) -> str:
         """The last lines of the journal of the unit's newest run, secrets redacted."""

@@ -30,6 +30,7 @@ NAME = ServerName("tiny")
 CLOCK = SystemClock()
 FOLDER = Path("/var/lib/acceptd-contract")
 NUMBERS = count(1)
+AS_NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
 #: As an operator might have written it: engines outlive their API server, and systemd starts nothing by itself.
 UNIT = """
 [Service]
@@ -235,6 +236,19 @@ def test_an_engine_leaves_nothing_behind_where_the_unit_kills_all(restarting: Un
     bench.wait(lambda s: s.state is ServerState.RUNNING and "serving" in bench.driver.log_tail())
     bench.driver.stop()
     assert bench.wait(lambda s: s.state is not ServerState.RUNNING).state is ServerState.STOPPED
+
+
+def test_a_stop_that_polkit_refuses_is_not_taken_for_one_that_was_asked_for(bench: UnitBench) -> None:
+    bench.driver.start(TWO, "c-1.1")
+    bench.wait(lambda s: s.state is ServerState.RUNNING)
+    bench.systemctl = Systemctl((*bench.machine.enter, *AS_NOBODY))
+    with pytest.raises(ActionError, match="polkit") as caught:
+        bench.again().stop()
+    assert caught.value.reason == "not_permitted"
+    assert not bench.driver.status().stop_asked
+    # What ends now has ended by itself, and is known to have.
+    bench.kill_main()
+    assert bench.wait(lambda s: s.state is not ServerState.RUNNING).state is ServerState.EXITED
 
 
 def test_a_unit_that_is_not_there_or_passes_nothing_on_is_refused_with_what_to_do(machine: Machine) -> None:
