@@ -1,4 +1,4 @@
-"""What every driver that acts must do, whatever it drives: the suite that fake and real ones pass."""
+"""What every driver must do, whatever it drives: the suite that fake and real ones pass."""
 
 from __future__ import annotations
 
@@ -38,8 +38,31 @@ class Bench(Protocol):
         ...
 
 
-class DriverContract:
-    """Inherit, and provide a `bench` fixture."""
+class EveryDriverContract:
+    """What holds for one that only says what it would do (`acts` is False), too. Inherit, and provide `bench`."""
+
+    def test_what_a_start_needs_is_there_and_said(self, bench: Bench) -> None:
+        found = bench.driver.checks()
+        assert not [check for check in found if check.ok is not True or not check.sentence]
+
+    def test_what_cannot_be_rendered_touches_nothing(self, bench: Bench) -> None:
+        before = bench.driver.status()
+        with pytest.raises(LaunchError):
+            bench.driver.start(Setting(method="medusa", num_speculative_tokens=1000), "c-1.1")
+        assert bench.driver.status() == before
+        assert before.token == ""
+
+    def test_a_server_that_runs_has_the_operators_command_and_may_be_asked_twice_to_stop(self, bench: Bench) -> None:
+        bench.driver.start(TWO, "c-1.1")
+        status = bench.wait(lambda s: s.state is ServerState.RUNNING)
+        assert (status.setting, status.command_hash) == (TWO, bench.driver.launcher.base_hash)
+        bench.driver.stop()
+        bench.driver.stop()
+        assert "hunter2" not in bench.driver.log_tail()
+
+
+class DriverContract(EveryDriverContract):
+    """What holds for those that act: it is about processes that come, run and go."""
 
     def test_nothing_is_there_before_the_first_start(self, bench: Bench) -> None:
         status = bench.driver.status()
@@ -47,10 +70,6 @@ class DriverContract:
         assert status.is_gone
         assert status.process == ""
         assert bench.driver.log_tail() == ""
-
-    def test_what_a_start_needs_is_there_and_said(self, bench: Bench) -> None:
-        found = bench.driver.checks()
-        assert not [check for check in found if check.ok is not True or not check.sentence]
 
     def test_a_started_server_runs_under_the_token_and_setting_of_its_start(self, bench: Bench) -> None:
         bench.driver.start(TWO, "c-1.1")
@@ -75,13 +94,7 @@ class DriverContract:
         status = bench.wait(lambda s: s.is_gone)
         assert status.state is ServerState.STOPPED
         assert status.stop_asked
-
-    def test_asking_twice_to_stop_is_no_error(self, bench: Bench) -> None:
-        bench.driver.start(TWO, "c-1.1")
-        bench.wait(lambda s: s.state is ServerState.RUNNING)
-        bench.driver.stop()
-        bench.driver.stop()
-        bench.wait(lambda s: s.is_gone)
+        # Nor is it an error to ask again when it is gone.
         bench.driver.stop()
 
     def test_a_restart_is_another_process(self, bench: Bench) -> None:
@@ -109,12 +122,6 @@ class DriverContract:
         assert bench.driver.status().state is ServerState.RUNNING
         bench.driver.stop(force=True)
         bench.wait(lambda s: s.is_gone)
-
-    def test_what_cannot_be_rendered_touches_nothing(self, bench: Bench) -> None:
-        with pytest.raises(LaunchError):
-            bench.driver.start(Setting(method="medusa", num_speculative_tokens=1000), "c-1.1")
-        assert bench.driver.status().state is ServerState.STOPPED
-        assert bench.driver.status().token == ""
 
     def test_a_new_driver_takes_the_running_server_up_again(self, bench: Bench) -> None:
         bench.driver.start(FOUR, "c-1.1")

@@ -14,7 +14,7 @@ from monitor.drivers.protocol import DriverStatus, ServerState
 from monitor.errors import LaunchError
 from monitor.model.life import Setting
 from monitor.model.server import ServerName
-from tests.fakes.driver_contract import FOUR, TWO, DriverContract
+from tests.fakes.driver_contract import FOUR, TWO, DriverContract, EveryDriverContract
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.fake_launcher import FakeLauncher
 from tests.fakes.fake_server import Behaviour, FakeDriver, FakeServer
@@ -40,6 +40,35 @@ def test_what_cannot_be_rendered_is_refused_as_it_would_be() -> None:
     with pytest.raises(LaunchError):
         driver.start(Setting(num_speculative_tokens=9), "t")
     assert driver.said == ()
+
+
+class DryBench:
+    """A dry run of a server that somebody else runs: no time need pass, and there is no process to trouble."""
+
+    def __init__(self) -> None:
+        self.driver = self.again()
+
+    def again(self) -> DryRunDriver:
+        return DryRunDriver(ServerName("s"), FakeLauncher(("vllm",), secrets=("hunter2",)))
+
+    def trouble(self, *names: str) -> None:
+        raise AssertionError(f"a dry run starts nothing that could have {names}")
+
+    def kill_main(self) -> None:
+        raise AssertionError("a dry run has no process")
+
+    def wait(self, until: Callable[[DriverStatus], bool]) -> DriverStatus:
+        status = self.driver.status()
+        assert until(status), status
+        return status
+
+
+class TestDryRunKeepsWhatItCan(EveryDriverContract):
+    """Not the rest of the contract, which is about processes that come and go."""
+
+    @pytest.fixture
+    def bench(self) -> DryBench:
+        return DryBench()
 
 
 class FakeBench:
