@@ -239,4 +239,6 @@ def _not_held(question: Question, advice: TuneAdvice, rule: str) -> _Answer:
     rate = question.window.value("acceptance_rate")
     shown = "unknown" if rate is None else f"{rate:.1%}"
     words = f"Acceptance is {shown}: no rule asks for a change."
+    if blind:
+        words += f" Rule {blind[0].rule} cannot be judged: {blind[0].reason}."
     return _Answer(action=Action.KEEP, tokens=None, reason=Reason.BETWEEN_THRESHOLDS, sentence=words, rule=rule)

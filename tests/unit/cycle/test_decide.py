@@ -227,10 +227,16 @@ class TestWhereNoRuleFires:
         assert shown(decision) == (Action.KEEP, 3, Reason.TOO_LITTLE_DATA)
 
     def test_between_the_thresholds(self) -> None:
-        outcomes = (outcome("raise-tokens", Truth.FALSE), outcome("lower-tokens", Truth.NO_DATA, "x"))
+        outcomes = (outcome("raise-tokens", Truth.FALSE), outcome("lower-tokens", Truth.FALSE))
         decision = decided(given=given(), outcomes=outcomes)
         assert shown(decision) == (Action.KEEP, 3, Reason.BETWEEN_THRESHOLDS)
-        assert "60.0%" in decision.sentence
+        assert decision.sentence == "Acceptance is 60.0%: no rule asks for a change."
+
+    def test_a_rule_that_cannot_be_judged_is_named_beside_those_that_ask_for_nothing(self) -> None:
+        few = outcome("lower-tokens", Truth.NO_DATA, "num_drafts: 12 of the 5000 needed")
+        decision = decided(given=given(), outcomes=(outcome("raise-tokens", Truth.FALSE), few))
+        assert shown(decision) == (Action.KEEP, 3, Reason.BETWEEN_THRESHOLDS)
+        assert decision.sentence.endswith("Rule lower-tokens cannot be judged: num_drafts: 12 of the 5000 needed.")
 
     def test_an_unknown_rate_is_called_unknown(self) -> None:
         assert "unknown" in decided(given=given(), rate=None).sentence
