@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from monitor.app.desk import DaemonDesk, may_write
+from monitor.model.server import Group, GroupName
+from monitor.web.source import NoSuchThing
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.memory_store import MemoryStore
+from tests.unit.actions.test_drift import changed_by_hand, found
 
 
 class Answering(FakeClock):
@@ -41,6 +44,20 @@ def test_nobody_waits_for_long() -> None:
     began = clock.monotonic()
     assert DaemonDesk(store, ["*"], clock).ask("reject", "d-1", "mira")["taken"] is None
     assert 4 < clock.monotonic() - began < 7
+
+
+def test_resuming_on_the_page_releases_what_was_changed_by_hand() -> None:
+    world = changed_by_hand()
+    assert found(world) is not None
+    group = Group(name=GroupName("g"), servers=(world.server.name,), limits=world.limits)
+    desk = DaemonDesk(world.store, ["*", "group:g"], world.clock, [group])
+    desk.resume("group:g", "web:mira")
+    assert found(world) is None
+    with world.store.read() as unit:
+        assert [entry.actor for entry in unit.audit.recent(9) if entry.what == "drift.released"] == ["web:mira"]
+    # Nothing is paused, and nothing is left alone any more.
+    with pytest.raises(NoSuchThing):
+        desk.resume("group:g", "web:mira")
 
 
 def test_who_may_write_the_store_may_act(tmp_path: Path) -> None:
