@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -13,6 +13,7 @@ from monitor.actions.probe import Probe
 from monitor.drivers.protocol import Driver
 from monitor.model.rollout import Change
 from monitor.model.server import Group, GroupName, Server, ServerName
+from monitor.targets.drafts import DraftFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Managed:
     probe: Probe
     balancer: Balancer = field(default_factory=NoBalancer)
     inspector: Inspector = field(default_factory=NoInspector)
+    #: What the files of its draft say; asked again and again, so it remembers.
+    draft: Callable[[], DraftFacts] = DraftFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,9 @@ from monitor.advise.shapes import ModelShape, shape_of_config
 from monitor.clock import Clock
 from monitor.drivers.own_check import OwnCheck
 from monitor.drivers.protocol import Launcher
+from monitor.errors import MonitorError
 from monitor.shipped import rules_folder
+from monitor.targets.drafts import DraftFacts, draft_facts
 from monitor.targets.gpus import gpus
 from monitor.targets.host_memory import host_memory, taken_by
 from monitor.targets.model_files import find_model
@@ -23,6 +25,8 @@ Found = TypeVar("Found")
 
 #: How long the list of GPUs holds (seconds).
 _GPUS_SECONDS = 60.0
+#: How long what the files of a draft say holds (seconds).
+_DRAFT_SECONDS = 900.0
 
 
 def inspection(
@@ -39,6 +43,19 @@ def inspection(
         taken_by=taken_by,
         ask_engine=own.check if asks_engine else lambda command: None,
     )
+
+
+def draft_of(launcher: Launcher, environ: Mapping[str, str], clock: Clock) -> Callable[[], DraftFacts]:
+    """What the files of the server's draft say, looked at anew after a while; nothing while its command is unknown."""
+
+    def look() -> DraftFacts:
+        try:
+            return draft_facts(launcher.parsed, environ)
+        except MonitorError as error:
+            log.debug("draft of a server not known: %s", error)
+            return DraftFacts()
+
+    return Remembered(clock, look, _DRAFT_SECONDS)
 
 
 @cache

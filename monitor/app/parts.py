@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from monitor.actions.balancer import Balancer, HookBalancer, NoBalancer, PolledBalancer, Polls
 from monitor.actions.fleet import Managed
 from monitor.actions.probe import LiveProbe
-from monitor.app.inspecting import inspection
+from monitor.app.inspecting import draft_of, inspection
 from monitor.clock import Clock
 from monitor.config.fleet import credentials
 from monitor.config.model import Config, DriverKind, ServerConfig
@@ -150,10 +150,12 @@ def managed(
         return one.driver.engine_version if one.driver and one.driver.engine_version else version()
 
     driver = _watching_gpus(make_driver(config, one, clock, version=known_version), clock)
+    own = OwnEnviron(environ, driver.launcher)
     return Managed(
         server=parts.server, driver=NotingDriver(driver, lambda: started(name)), probe=parts.live,
         balancer=_balancer(one, name, polls),
-        inspector=inspection(one.driver.config_check, driver.launcher, OwnEnviron(environ, driver.launcher), clock),
+        inspector=inspection(one.driver.config_check, driver.launcher, own, clock),
+        draft=draft_of(driver.launcher, own, clock),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from monitor.cycle.planning import Planner, plan_parts, restart_seconds
 from monitor.cycle.sight import SHORT_WINDOW_SECONDS
 from monitor.cycle.standing import DAY, OPEN, answer_for, is_same, revivable
 from monitor.errors import ActionError
+from monitor.launch.speculation import canonical_method
 from monitor.model.alert import AlertState
 from monitor.model.decision import Action, Decision, DecisionId, DecisionState
 from monitor.model.life import LifeId, Setting
@@ -30,6 +31,7 @@ from monitor.notify.routing import Routing
 from monitor.signals.build import signals_of
 from monitor.store import Store
 from monitor.store.api import Unit
+from monitor.targets.drafts import DraftFacts
 from monitor.tuning import TuneInput
 
 log = logging.getLogger(__name__)
@@ -153,15 +155,23 @@ class Decider:
         flags = {flag for _, interval in self._history.pairs(members, since) for flag in interval.flags}
         failed = any(seen.servers[name].value("probe_failed") == 1.0 for name in members)
         adapts = any(life.adapts for name in members for life in self._history.newest_lives(name))
+        draft = self._draft(members, setting)
         return tune_input(
             [self._history.coarse_track(name) for name in members], window, setting=setting, limits=group.limits,
             rejections=rejections, restart_seconds=restart, replicas=len(members), now=seen.now,
             elsewhere=self._elsewhere.costs(group, setting, seen.now),
+            trained_depth=draft.trained_depth, draft_ratio=draft.weight_ratio,
             known_facts=facts(
                 window, setting, flags, probe_failed=failed, fell=_is_told(seen, group, _COLLAPSED, _AT_ONCE),
                 decays=_is_told(seen, group, _DECAYS, (AlertState.FIRING,)), adapts=adapts,
             ),
         )
+
+    def _draft(self, members: Sequence[ServerName], setting: Setting) -> DraftFacts:
+        """What the files of the draft say where servers of this host agree on it; nothing of another method's draft."""
+        known = {self._fleet.managed[name].draft() for name in members if name in self._fleet.managed}
+        found = known.pop() if len(known) == 1 else DraftFacts()
+        return found if found.method is not None and found.method == canonical_method(setting.method) else DraftFacts()
 
     def _window(self, group: Group, seen: Evaluated, members: Sequence[ServerName]) -> SignalSet:
         """The group's signals over the longest window of its rules, on which evidence and advice rest."""

@@ -80,6 +80,8 @@ def tune_input(
     known_facts: frozenset[Fact],
     now: datetime,
     elsewhere: Sequence[Sequence[CostRow]] = (),
+    trained_depth: int | None = None,
+    draft_ratio: float | None = None,
 ) -> TuneInput:
     """Everything the tuner is told of one group; `tracks` are those of its servers, best in sums.
 
@@ -92,13 +94,15 @@ def tune_input(
         num_speculative_tokens=tokens,
         observed=rows_of(tracks),
         limits=Limits(
-            minimum=limits.min_speculative_tokens, maximum=limits.max_speculative_tokens, allow_off=limits.allow_off
+            minimum=limits.min_speculative_tokens, maximum=limits.max_speculative_tokens, allow_off=limits.allow_off,
+            trained_depth=trained_depth,
         ),
         rejected=rejected(rejections, window, setting, now) | frozenset(limits.never),
         restart_seconds=restart_seconds,
         batches=load_of(tracks, day),
         facts=known_facts,
         replicas=replicas,
+        draft_ratio=draft_ratio,
     )
     given = replace(given, costs=believable(given, elsewhere)) if elsewhere else given
     since = now - timedelta(seconds=window.window_seconds)

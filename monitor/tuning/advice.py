@@ -54,7 +54,10 @@ SENTENCES: Mapping[Reason, str] = {
     ),
     Reason.NO_DATA: "Nothing is known of the setting in force: no acceptance and no step time at {now}.",
     Reason.CONDITION_NOT_HELD: "The condition has not held for long enough.",
-    Reason.AT_LIMIT: "{to} is predicted to be better than {now}, but lies outside the limits set for this server.",
+    Reason.AT_LIMIT: (
+        "{to} is predicted to be better than {now}, but lies outside the limits set for this server or past the depth "
+        "that its draft was trained for."
+    ),
     Reason.REJECTED_BEFORE: (
         "{to} is predicted to be better than {now}, but was tried and lost; it waits until its time is over or "
         "the load has changed."

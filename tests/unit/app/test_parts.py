@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from dataclasses import replace
@@ -14,16 +15,19 @@ import pytest
 
 from monitor.app.evidence import gather, process_states
 from monitor.app.heart import Heart
+from monitor.app.inspecting import draft_of
 from monitor.app.outbox import StoreOutbox
 from monitor.app.parts import environ_for_servers
 from monitor.app.receivers import make_receivers, make_router
 from monitor.app.supervisor import Supervisor
 from monitor.app.view import DaemonView
 from monitor.config.model import Config
-from monitor.errors import ActionError, StoreError
+from monitor.drivers.launcher import CommandLauncher
+from monitor.errors import ActionError, LaunchError, StoreError
 from monitor.model.alert import Severity
 from monitor.model.notice import DeliveryState, Notice, NoticeId, NoticeKind
-from monitor.model.server import Group, GroupName, Server, ServerName
+from monitor.model.server import Engine, Group, GroupName, Server, ServerName
+from monitor.targets.drafts import DraftFacts
 from monitor.telemetry import Telemetry
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.fake_world import World
@@ -240,3 +244,27 @@ class TestReceivers:
 def test_servers_do_not_see_the_settings_of_the_daemon() -> None:
     found = environ_for_servers({"PATH": "/bin", "ACCEPTD_SLACK__BOT_TOKEN": "xoxb-1", "VLLM_API_KEY": "k"})
     assert found == {"PATH": "/bin", "VLLM_API_KEY": "k"}
+
+
+def test_what_the_files_of_a_draft_say_is_looked_at_anew_after_a_while(tmp_path: Path) -> None:
+    draft = tmp_path / "draft"
+    draft.mkdir()
+    speculation = json.dumps({"method": "dflash", "model": str(draft), "num_speculative_tokens": 3})
+    line = ["vllm", "serve", "org/Target", "--speculative-config", speculation]
+    clock = FakeClock()
+    ask = draft_of(CommandLauncher(Engine.VLLM, line, version=lambda: None), {}, clock)
+    assert ask().trained_depth is None
+    (draft / "config.json").write_text('{"block_size": 16}')
+    clock.advance(899.0)
+    assert ask().trained_depth is None
+    clock.advance(2.0)
+    assert ask().trained_depth == 15
+
+
+def test_a_command_that_cannot_be_read_says_nothing_of_its_draft() -> None:
+    class Unreadable:
+        @property
+        def parsed(self) -> object:
+            raise LaunchError("no such unit")
+
+    assert draft_of(Unreadable(), {}, FakeClock())() == DraftFacts()  # type: ignore[arg-type]

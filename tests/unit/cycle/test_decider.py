@@ -18,12 +18,13 @@ from monitor.model.alert import Alert, AlertState, fingerprint
 from monitor.model.decision import Action, Decision, DecisionState, Reason
 from monitor.model.life import Setting
 from monitor.model.notice import Notice
-from monitor.model.outcome import RuleOutcome, Truth, TuneFiring
+from monitor.model.outcome import ChangeKind, RuleOutcome, Truth, TuneChange, TuneFiring
 from monitor.model.reading import Flag
 from monitor.model.record import Rejection, Restart
 from monitor.model.rollout import Change, ChangeId, ChangeState, Rollout, RolloutId
 from monitor.model.server import Group, GroupName, Mode, ServerName
 from monitor.model.signal import Signal, SignalSet
+from monitor.targets.drafts import DraftFacts
 from tests.fakes.fake_world import World
 from tests.fakes.memory_store import MemoryStore
 from tests.unit.cycle.questions import DOWN, UP, firing, outcome
@@ -502,3 +503,27 @@ def test_lives_of_the_history_name_what_must_still_be_true() -> None:
     assert decision is not None
     assert decision.precondition.lives == {name: (found.id,) for name, found in desk.lives.items()}
     assert decision.servers == tuple(desk.names)
+
+
+class TestTheDraftsFiles:
+    def decided(self, facts: DraftFacts) -> Decision:
+        """What is decided at two tokens when four are predicted to pay, and the files of the draft say so much."""
+        desk = Desk()
+        (name,) = desk.names
+        of = life(name, tokens=2, method="dflash")
+        desk.history = History(86_400.0)
+        for _, one in run_of(of, 60, seconds=60.0, per_pos=(950.0, 900.0), finished=50.0):
+            desk.history.add([of], [one], one.end)
+        managed = {name: replace(desk.fleet.managed[name], draft=lambda: facts)}
+        desk.fleet = replace(desk.fleet, managed=managed)
+        desk.new_decider()
+        made = desk.run(firing(TuneChange(ChangeKind.TUNER)))
+        assert made is not None
+        return made
+
+    def test_nothing_is_raised_past_the_depth_it_was_trained_for(self) -> None:
+        for facts in (DraftFacts(), DraftFacts(method="dflash"), DraftFacts(method="medusa", trained_depth=2)):
+            assert self.decided(facts).proposed.num_speculative_tokens == 4
+        assert self.decided(DraftFacts(method="dflash", trained_depth=3)).proposed.num_speculative_tokens == 3
+        kept = self.decided(DraftFacts(method="dflash", trained_depth=2))
+        assert (kept.action, kept.reason) == (Action.KEEP, Reason.AT_LIMIT)
