@@ -16,7 +16,7 @@ from monitor.intervals.pages import PageInput
 from monitor.launch.redact import redact_text
 from monitor.model.life import Said
 from monitor.model.server import Engine
-from monitor.scrape.client import ACCEPT_PAGE, Credentials, ServerClient
+from monitor.scrape.client import ACCEPT_PAGE, Answer, Credentials, ServerClient
 from monitor.scrape.probe import ServerProbe
 from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import server_behind
@@ -40,7 +40,7 @@ class Asking:
     """One server, asked with these credentials until the block ends."""
 
     def __init__(self, client: ServerClient, url: str, clock: SystemClock) -> None:
-        self._client, self._url, self._clock = client, url, clock
+        self._client, self._page, self._clock = client, page_of(url), clock
 
     def fetch(self, between: float) -> Fetched:
         """One page, or two `between` seconds apart. Raises MonitorError where not even the first can be had."""
@@ -53,7 +53,7 @@ class Asking:
                 if index:
                     errors.print(f"waiting {between:g} s for a second page …", style="dim")
                     self._clock.sleep(between)
-                answer = self._client.get(page_of(self._url), deadline_seconds=_FETCH_SECONDS, accept=ACCEPT_PAGE)
+                answer = self._ask()
                 mark = answer.headers.get(START_HEADER)
                 pages.append(PageInput(answer.body, answer.content_type, answer.status, mark))
                 moments.append(self._clock.monotonic())
@@ -66,14 +66,26 @@ class Asking:
             lost = str(error)
         return Fetched(pages, [later - earlier for earlier, later in pairwise(moments)], stamps, lost)
 
+    def _ask(self) -> Answer:
+        """The page. A path that is not there may be the base of a server behind a gateway: /metrics is below it."""
+        answer = self._client.get(self._page, deadline_seconds=_FETCH_SECONDS, accept=ACCEPT_PAGE)
+        if answer.status != 404 or "?" in self._page or "/metrics" in urlsplit(self._page).path:
+            return answer
+        below = f"{self._page.rstrip('/')}/metrics"
+        found = self._client.get(below, deadline_seconds=_FETCH_SECONDS, accept=ACCEPT_PAGE)
+        if found.status != 200:
+            return answer
+        self._page = below
+        return found
+
     def told(self, engine: Engine) -> Told:
         """What the server tells of itself."""
-        return ask_server(engine, ServerProbe(self._client, base_of(self._url)).document)
+        return ask_server(engine, ServerProbe(self._client, base_of(self._page)).document)
 
     def local(self) -> Said | None:
         """What its process says, where it runs on this host and may be looked at."""
         try:
-            found = server_behind(base_of(self._url))
+            found = server_behind(base_of(self._page))
         except OSError:
             return None
         return found.said if found is not None else None
@@ -94,14 +106,17 @@ def asking(url: str, token: str | None) -> Iterator[Asking]:
 
 
 def page_of(url: str) -> str:
-    """The metrics URL; a base URL is completed with /metrics."""
-    return url if "/metrics" in url else url.rstrip("/") + "/metrics"
+    """The metrics URL: one with a path or a query is taken as it is, a server's own is completed with /metrics."""
+    parts = urlsplit(url)
+    return url if parts.path.strip("/") or parts.query else f"{parts.scheme}://{parts.netloc}/metrics"
 
 
 def base_of(url: str) -> str:
-    """Where the server's other answers are."""
+    """Where the server's other answers are: what stands before /metrics, or before the page's own name."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}{parts.path.partition('/metrics')[0].rstrip('/')}"
+    path = parts.path.rstrip("/")
+    before = path.partition("/metrics")[0] if "/metrics" in path else path.rpartition("/")[0]
+    return f"{parts.scheme}://{parts.netloc}{before}"
 
 
 def shown(url: str) -> str:

@@ -22,9 +22,24 @@ __all__ = [
     "table", "who",
 ]  # fmt: skip
 
+
+def printable(text: str) -> str:
+    """The text with control characters written out: what a server calls itself must not steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
+
+
+class _Screen(Console):
+    """A console that prints texts as texts, whoever wrote them."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(printable(one) if isinstance(one, str) else one for one in objects), **options)
+
+
 #: Tables keep whole words where the output is no terminal (a pipe, a test).
-console = Console(width=None if os.isatty(1) else 160, highlight=False, emoji=False)
-errors = Console(stderr=True, highlight=False, emoji=False)
+console = _Screen(width=None if os.isatty(1) else 160, highlight=False, emoji=False)
+errors = _Screen(stderr=True, highlight=False, emoji=False)
 
 
 def print_json(data: Any) -> None:
@@ -38,7 +53,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seque
     for index, column in enumerate(columns):
         made.add_column(column, justify="right" if index in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
+        made.add_row(*(Text(printable(cell)) for cell in row))
     return made
 
 

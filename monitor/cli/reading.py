@@ -11,8 +11,8 @@ from monitor.cli.context import file_bytes, file_text
 from monitor.cli.fetching import Asking, asking, shown
 from monitor.cli.output import console, errors, print_json
 from monitor.cli.page_text import headline, model_lines, model_title
-from monitor.errors import ConfigError, Problem
-from monitor.intervals.pages import PageInput, read_pages
+from monitor.errors import ConfigError, MonitorError, Problem
+from monitor.intervals.pages import PageInput, read_pages, without_page
 from monitor.intervals.sayings import weigh
 from monitor.model.life import Said, Setting, SettingSource
 from monitor.model.server import Engine
@@ -61,7 +61,12 @@ def read(
 
 
 def _read_url(url: str, server: Asking, between: float, as_json: bool) -> None:
-    fetched = server.fetch(between)
+    try:
+        fetched = server.fetch(between)
+    except MonitorError as error:
+        if as_json:
+            print_json(without_page(str(error)))
+        raise
     answer = read_pages(fetched.pages, elapsed=fetched.elapsed, scraped_at=fetched.scraped_at)
     told = server.told(_ENGINES[str(answer["dialect"])]) if answer["models"] else None
     if told is not None and told.version is not None:

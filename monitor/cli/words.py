@@ -29,7 +29,7 @@ FLAGS = {
     "acceptance_out_of_range": "A gauge, or two counters, say more was accepted than drafted: no such rate counts.",
     "v0_counters_unreliable": "vLLM's V0 engine counts speculation, and tokens with it, wrong: only its averages hold.",
     "suspicious_perfect_acceptance": "Every draft token was accepted: true of looping text, else of a broken check.",
-    "per_position_confounded": "Drafts were often shorter than the setting: late positions look worse than they are.",
+    "per_position_confounded": "Drafts were often shorter than the setting, or settings mix: late positions look bad.",
     "identities_broken": "Counters of this page contradict each other: none of them is used for tuning.",
     "bad_sample": "Some values are no numbers and were left out.",
 }

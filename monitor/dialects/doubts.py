@@ -43,7 +43,8 @@ def doubts_of(page: Page, plan: Plan, dialect: str, engines: tuple[EngineReading
     if page.conflicting:
         doubts.notes.append(f"{len(page.conflicting)} series stand on the page twice with different values")
     lost = [line for line in plan.lines if page.values[line] is None]
-    if any(page.is_bad(line) for line in lost):
+    # A gauge may be NaN before its first value; a counter never is.
+    if any(page.is_bad(line) for line in lost) or not set(lost).isdisjoint(plan.counter_lines):
         doubts.add(Flag.BAD_SAMPLE)
     rounding = rounding_of(plan, page)
     if rounding:
@@ -60,6 +61,8 @@ def doubts_of(page: Page, plan: Plan, dialect: str, engines: tuple[EngineReading
         if dialect in (vllm_v0.DIALECT, vllm_v1.DIALECT) and _lost_more_than_speculation(engine):
             note = "nor is generation_tokens there, which every release prints: the page may be cut off"
             doubts.add(Flag.IDENTITIES_BROKEN, note)
+    if _mixes_settings(engines):
+        doubts.add(Flag.PER_POSITION_CONFOUNDED, "engines of one model draft different numbers of tokens")
     if dialect == vllm_v1.DIALECT and plan.mixes_generations:
         doubts.add(Flag.IDENTITIES_BROKEN, "series that only a V0 engine prints stand beside a V1 engine's")
     return doubts
@@ -91,6 +94,16 @@ def _doubt_sglang(doubts: Doubts, engine: EngineReading, cells: EngineCells, pag
     if sglang.rate_out_of_range(cells, page.values):
         doubts.add(Flag.ACCEPTANCE_OUT_OF_RANGE)
     doubts.contradict(sglang.missing_series(cells))
+
+
+def _mixes_settings(engines: tuple[EngineReading, ...]) -> bool:
+    """Whether engines of one model print different numbers of positions: added up, the late ones look worse."""
+    positions: dict[str, set[int]] = {}
+    for engine in engines:
+        counts = engine.counts.speculation
+        if counts is not None and counts.accepted_per_pos and counts.num_drafts and engine.prints_zeros:
+            positions.setdefault(engine.model, set()).add(len(counts.accepted_per_pos))
+    return any(len(numbers) > 1 for numbers in positions.values())
 
 
 def _lost_more_than_speculation(engine: EngineReading) -> bool:

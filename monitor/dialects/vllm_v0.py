@@ -199,10 +199,11 @@ def judge(engines: Sequence[EngineReading]) -> tuple[Verdict, str]:
     sums = [engine.v0 for engine in engines if engine.v0 is not None]
     if not sums:
         return Verdict.NOT_SPEC_DECODE, "speculation series without a sample: off, or nothing reported yet"
-    if any(one.efficiency is not None or one.acceptance_rate is not None for one in sums):
+    telling = [one for one in sums if one.efficiency is not None or one.acceptance_rate is not None]
+    if telling:
         lengths = [length_of(engine.v0, engine.num_speculative_tokens) for engine in engines]
         known = [length for length in lengths if length is not None]
-        told = f"{known[0]:.2f} tokens a draft" if known else _told_without_tokens(sums[0])
+        told = f"{known[0]:.2f} tokens a draft" if known else _told_without_tokens(telling[0])
         return Verdict.OK, f"V0 engine, averages since its start only: {told}"
     return Verdict.NO_DRAFTS_YET, "the averages are NaN: nothing has been drafted yet"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from monitor.dialects import Dialects, sglang
+from monitor.dialects import NO_DIALECT, Dialects, sglang
 from monitor.intervals.contract import Json, models_json
 from monitor.intervals.server import advance, settle
 from monitor.intervals.track import Context, Step, Track
@@ -80,6 +80,14 @@ def read_pages(
         "flags": sorted(flag.value for flag in run.flags),
         "models": models_json(last, run.intervals if len(readings) > 1 else None, has_times=seconds is not None),
     }
+
+
+def without_page(reason: str) -> Json:
+    """The JSON of `acceptd read` where no page could be had."""
+    return {
+        "verdict": Verdict.SCRAPE_ERROR.value, "reason": reason, "dialect": NO_DIALECT, "state": None, "flags": [],
+        "models": [],
+    }  # fmt: skip
 
 
 def _seconds_between(count: int, elapsed: Sequence[float], scraped_at: Sequence[float]) -> list[float] | None:
@@ -200,7 +208,22 @@ def _follow(readings: Sequence[Reading], *, wall_is_known: bool) -> _Run:
     flags = steps[-1].flags.union(*(interval.flags for interval in found))
     if found:
         flags = flags.union(*(step.flags & _OF_ALL_PAGES for step in steps))
+    if _mixes_settings(intervals):
+        flags |= {Flag.PER_POSITION_CONFOUNDED}
     return _Run(verdict, reason, steps[-1].state, flags, intervals)
+
+
+def _mixes_settings(intervals: Mapping[tuple[str, str], Sequence[Interval]]) -> bool:
+    """Whether what is added up for one model was drafted at different numbers of tokens: across a restart, say."""
+    positions: dict[str, dict[LifeId, int]] = {}
+    for (model, _), found in intervals.items():
+        lives = positions.setdefault(model, {})
+        for interval in found:
+            counts = interval.speculation
+            if counts is not None and counts.accepted_per_pos and counts.num_drafts:
+                # Within a life positions only appear, where the page leaves out those that are still 0.
+                lives[interval.life] = max(lives.get(interval.life, 0), len(counts.accepted_per_pos))
+    return any(len(set(lives.values())) > 1 for lives in positions.values())
 
 
 def _overall(steps: Sequence[Step]) -> tuple[Verdict, str]:

@@ -238,7 +238,9 @@ def _cause(error: BaseException) -> str:
         if isinstance(inner, ConnectionResetError | BrokenPipeError):
             return "connection reset"
     text = getattr(inner, "strerror", None) or str(inner)
-    return str(text)[:200] or type(error).__name__
+    # A broken status line is repeated as the server sent it.
+    shown = "".join(one if one.isprintable() else "?" for one in str(text)[:200])
+    return shown or type(error).__name__
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -145,3 +145,29 @@ def test_a_server_that_goes_away_between_the_pages_is_said_to(read: Read) -> Non
         said, complaints = read(url, "--between", "0.1")
     assert "no second page" in complaints
     assert "since its start" in said
+
+
+@pytest.mark.parametrize(
+    ("page", "asked"),
+    [
+        ("/stats/page.prom", "/stats/page.prom"),
+        ("/stats", "/stats?format=prometheus"),
+        ("/gateway/metrics", "/gateway"),
+        ("/metrics", "/"),
+    ],
+    ids=["a page by any name", "with a query", "a server below a gateway's path", "a server's own"],
+)
+def test_the_page_may_be_anywhere(read: Read, page: str, asked: str) -> None:
+    with serving(Answers({page: PAGE})) as url:
+        said = json.loads(read(url + asked, "--between", "0", "--json")[0])
+    assert said["models"][0]["lifetime"]["num_drafts"] == 1000
+
+
+def test_programs_get_a_verdict_where_no_page_could_be_had(capfd: pytest.CaptureFixture[str]) -> None:
+    with serving(Answers({}, pages=0)) as url, pytest.raises(SystemExit) as end:
+        main(["read", url, "--json"])
+    said = capfd.readouterr()
+    assert end.value.code == 1
+    answer = json.loads(said.out)
+    assert (answer["verdict"], answer["dialect"], answer["models"]) == ("scrape_error", "none", [])
+    assert answer["reason"] and answer["reason"] in said.err.replace("\n", " ")

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.cli import words
 from monitor.model.reading import Flag, State, Verdict
-from tests.fakes.pages import llamacpp_page
+from tests.fakes.pages import V1, llamacpp_page, v1_page
 from tests.fakes.sample_check import complaints
 from tests.unit.cli.conftest import Run
 
@@ -96,6 +96,14 @@ def test_builds_that_print_no_speculation_are_not_called_off(acceptd: Run, tmp_p
     (tmp_path / "page").write_bytes(llamacpp_page(predicted=5000, drafts=None))
     told = acceptd("read", tmp_path / "page").out
     assert "that need not mean that there is none" in told
+
+
+def test_what_a_server_calls_itself_does_not_steer_the_terminal(acceptd: Run, tmp_path: Path) -> None:
+    (tmp_path / "page").write_bytes(v1_page(V1(model="a\x1b[31m[bold]\x07", generation=100)))
+    told = acceptd("read", tmp_path / "page").out
+    assert "model a\\x1b[31m[bold]\\x07" in told
+    assert "\x1b" not in told
+    assert acceptd("read", tmp_path / "page", "--json").json()["models"][0]["model"] == "a\x1b[31m[bold]\x07"
 
 
 class TestWrongInput:

@@ -100,3 +100,11 @@ def test_a_setting_once_found_is_kept() -> None:
     first = v0_page(efficiency=0.6, rate=0.65, accepted=1950, drafted=3000, emitted=2400, generation=1100, steps=1000)
     later = v0_page(efficiency=0.5, rate=0.6, accepted=2e5, drafted=3e5, emitted=2e5, generation=90_000, steps=80_000)
     assert [one.engines[0].num_speculative_tokens for one in read(first, later)] == [3, 3]
+
+
+def test_a_model_that_lost_its_averages_does_not_silence_the_one_that_has_them() -> None:
+    lost = v0_page(drafted=3000, emitted=2400)
+    told = v0_page(efficiency=0.56, rate=0.6).replace(b'model_name="model-a"', b'model_name="model-b"')
+    [reading] = read(lost + told.partition(b"process_start_time_seconds")[2].partition(b"\n")[2])
+    assert (reading.dialect, reading.verdict) == ("vllm_v0", Verdict.OK)
+    assert "56.0% of the k + 1 tokens" in reading.reason

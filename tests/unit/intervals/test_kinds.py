@@ -330,6 +330,42 @@ CASES = {
         ),
         {"elapsed": [30.0]},
     ),
+    "engines of one model at different settings confound positions": Case(
+        (v1_page(V1(1000, (700, 500, 300), generation=2510), V1(1000, (700, 500), generation=2210, engine="1")),),
+        one(
+            {
+                "num_speculative_tokens": None,
+                "lifetime": {
+                    "num_drafts": 2000,
+                    "acceptance_rate": 0.54,
+                    "acceptance_length": 2.35,
+                    "acceptance_rate_per_position": [0.7, 0.5, 0.15],
+                },
+            },
+            flags=["per_position_confounded"],
+        ),
+    ),
+    "a restart at another setting between pages confounds positions": Case(
+        (
+            v1_page(V1(100, (70, 50, 30), generation=255)),
+            v1_page(V1(200, (140, 100, 60), generation=505)),
+            v1_page(V1(100, (70, 50, 30, 20, 10), generation=285, created=1788620000.0), process_start=1788619990.0),
+        ),
+        one(
+            {"num_speculative_tokens": 5, "interval": {"num_drafts": 200, "acceptance_length": 2.65, "partial": True}},
+            "reset_detected",
+            flags=["per_position_confounded"],
+        ),
+        {"elapsed": [15.0, 60.0]},
+    ),
+    "a counter that is no number is said to be lost": Case(
+        (replaced(v1_page(ENGINE), ('spec_decode_num_drafts_total{engine="0",model_name="model-a"} 100.0',
+                                    'spec_decode_num_drafts_total{engine="0",model_name="model-a"} NaN')),),
+        one(
+            {"lifetime": {"num_drafts": None, "acceptance_rate": 0.5, "acceptance_length": None}},
+            flags=["bad_sample"],
+        ),
+    ),
     "the wall clock is set back between two pages": Case(
         (v1_page(ENGINE), v1_page(V1(200, (140, 100, 60), generation=505, prompt=900))),
         one({"interval": {**HALF, "generation_tokens": 250, "generation_tokens_per_second": 250 / 15}}),
