@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from monitor.actions.admission import admit, check_commands
 from monitor.actions.events import EventKind, RolloutEvent
@@ -26,6 +27,10 @@ from monitor.store.api import ActiveRolloutExists, Store, Unit
 
 #: How long a restart or a way back that was asked for may wait for its turn (a pause, a drain).
 _ORDER_LIFETIME = timedelta(hours=1)
+
+
+def _coordinated_by(group: Group, holder: str) -> ActionError:
+    return ActionError(f"group {group.name} is coordinated by {holder}", reason="not_coordinator", retryable=True)
 
 
 def new_id(prefix: str) -> str:
@@ -78,16 +83,23 @@ class Orders:
                 reason="stale_plan",
             )
         check_commands(decision, self._fleet.managed)
+        may = partial(
+            admit, decision=decision, group=group, managed=self._fleet.managed, now=now, by_operator=by_operator,
+            max_concurrent=self._max_concurrent,
+        )  # fmt: skip
         if decision.action is not Action.RESTART:
-            # A server that is down is started whoever can be asked.
+            # A server that is down is started whoever can be asked. Who may not begin anyway (a cool-down) and asks at
+            # each turn must not keep the right from other hosts.
+            with self._store.read() as unit:
+                held = unit.leases.get(lease_name(group.name))
+                if held is not None and held.holder not in ("", self._holder) and held.expires_at > now:
+                    raise _coordinated_by(group, held.holder)
+                may(unit)
             self._rights.take(group.name, now)
         try:
             with self._store.write() as unit:
                 self._take_lease(unit, group, now)
-                admit(
-                    unit, decision, group, self._fleet.managed, now,
-                    by_operator=by_operator, max_concurrent=self._max_concurrent,
-                )  # fmt: skip
+                may(unit)
                 return self._store_rollout(unit, decision, requested_by, now)
         except ActiveRolloutExists as error:
             raise ActionError(str(error), reason="active_rollout", retryable=True) from error
@@ -201,11 +213,7 @@ class Orders:
         name = lease_name(group.name)
         if unit.leases.acquire(name, self._holder, self._timing.lease_seconds, now) is None:
             held = unit.leases.get(name)
-            raise ActionError(
-                f"group {group.name} is coordinated by {held.holder if held else 'another daemon'}",
-                reason="not_coordinator",
-                retryable=True,
-            )
+            raise _coordinated_by(group, held.holder if held else "another daemon")
 
     def _setting_of(self, server: ServerName) -> Setting:
         """What a server should run with: its last good setting, unless the operator edited its command since."""

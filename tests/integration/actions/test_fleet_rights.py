@@ -62,6 +62,16 @@ def test_one_host_changes_a_group_and_the_other_may_when_it_is_over(shared: Stor
     assert second.server.tokens == 3
 
 
+def test_a_host_that_may_not_begin_keeps_no_other_from_it(shared: Store) -> None:
+    first, second = host(shared, "host-1"), host(shared, "host-2")
+    first.pause()
+    with pytest.raises(ActionError) as caught:
+        first.begin(3)
+    assert caught.value.reason == "paused"
+    second.begin(3)
+    assert second.run()
+
+
 def test_so_many_groups_at_once_in_the_whole_fleet(shared: Store) -> None:
     clock = FakeClock()
     rights = [FleetRights(shared, f"host-{n}", clock, max_concurrent=2) for n in range(3)]
