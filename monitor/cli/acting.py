@@ -22,6 +22,7 @@ from monitor.config.running import is_running
 from monitor.model.decision import Decision
 from monitor.model.record import EVERYTHING, Command, CommandKind, Evidence, group_scope, server_scope
 from monitor.model.rollout import RolloutId, RolloutState
+from monitor.report.lookup import schedule_of
 from monitor.report.views import decision_view
 
 #: How long a command waits for the daemon to take its request; the work itself goes on afterwards.
@@ -91,6 +92,7 @@ def plan(
                 raise Absent(f"no decision {subject!r}; `acceptd status` shows their ids")
             decision = latest[0]
         kept = unit.evidence.get(f"plan:{decision.id}")
+        schedule = schedule_of(unit, decision)
     said, note = "", ""
     if decision.changes_setting and kept is not None and is_running(context.folder()):
         answer = _ask(context, CommandKind.PLAN, decision.id, wait)
@@ -103,11 +105,14 @@ def plan(
         note = f"This is the plan of {kept.at:%Y-%m-%d %H:%M} UTC: no daemon runs that could make it anew."
     view: dict[str, Any] = {
         **decision_view(decision), "plan": dict(kept.parts) if kept else None, "plan_note": note or None,
+        "schedule": schedule,
     }
     if as_json:
         print_json(view)
         return
     _print_plan(decision, kept, note)
+    if schedule is not None:
+        console.print(f"Schedule by batch size: {schedule}", markup=False)
 
 
 def _print_plan(decision: Decision, kept: Evidence | None, note: str) -> None:

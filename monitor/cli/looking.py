@@ -26,6 +26,7 @@ from monitor.clock import SystemClock
 from monitor.config.running import Running, is_running
 from monitor.errors import ConfigError, Problem
 from monitor.model.duration import DURATION_FORM, parse_duration
+from monitor.model.record import WORKED_OUT
 from monitor.model.server import GroupName, ServerName
 from monitor.report.history import history_rows, load_pairs
 from monitor.report.lookup import explain, find_decision
@@ -194,6 +195,8 @@ def why(
     decision = found["decision"]
     if decision is not None:
         _print_decision(decision)
+    if found["schedule"]:
+        console.print(f"  Schedule by batch size: {found['schedule']}", markup=False)
     for rollout in found["rollouts"]:
         gain = interval(rollout["gain"], rollout["gain_low"], rollout["gain_high"])
         console.print(f"Rollout {rollout['id']} by {rollout['requested_by']}: {rollout['from']} -> {rollout['to']},"
@@ -286,7 +289,8 @@ def evidence(
     with context.reading() as store, store.read() as unit:
         kept = unit.evidence.get(subject)
         if kept is None:
-            found = [e for e in unit.evidence.of(ServerName(subject), now - timedelta(days=400)) if e.what != "plan"]
+            of_server = unit.evidence.of(ServerName(subject), now - timedelta(days=400))
+            found = [one for one in of_server if one.what not in WORKED_OUT]
             if not found:
                 raise Absent(f"no evidence {subject!r}")
             kept = found[-1]

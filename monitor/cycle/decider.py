@@ -16,6 +16,7 @@ from monitor.cycle.evaluate import Evaluated
 from monitor.cycle.experience import facts, tune_input
 from monitor.cycle.history import History
 from monitor.cycle.planning import Planner, plan_parts, restart_seconds
+from monitor.cycle.schedules import Schedules
 from monitor.cycle.sight import SHORT_WINDOW_SECONDS
 from monitor.cycle.standing import DAY, OPEN, answer_for, is_same, revivable
 from monitor.errors import ActionError
@@ -83,6 +84,7 @@ class Decider:
         self._elsewhere = elsewhere or Elsewhere(history, ())
         self._planner = planner or Planner(store, history, fleet)
         self._store = store
+        self._schedules = Schedules(fleet, history)
         self._history = history
         self._groups = tuple(groups)
         self._fleet = fleet
@@ -133,6 +135,10 @@ class Decider:
                 decision_id=DecisionId(f"d-{secrets.token_hex(3)}"),
             )
         )
+        advice = self._schedules.news(group, setting, given, now) if given is not None else None
+        if advice is not None:
+            with self._store.write() as unit:
+                unit.evidence.add(advice)
         newest = latest[0] if latest else None
         if newest is not None and is_same(newest, decision):
             self._again(group, newest, decision)

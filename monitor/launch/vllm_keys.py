@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.launch.versions import Span
+from monitor.launch.speculation import canonical_method
+from monitor.launch.versions import Span, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +114,10 @@ SCHEDULE_METHODS: Final = {
     "draft_model": Span("0.24.0"),
     "dflash": Span("0.26.0"),
 }
+
+
+def takes_schedule(version: Version, method: str | None) -> bool:
+    """Whether a release follows a schedule with `method` on either model runner; False where the method is unknown."""
+    works = SCHEDULE_METHODS.get(canonical_method(method) or "")
+    key = BY_NAME["num_speculative_tokens_per_batch_size"]
+    return works is not None and version in key.accepted and version in works

@@ -201,6 +201,12 @@ class ReportRecord:
     files: tuple[str, ...] = ()
 
 
+#: Kinds of evidence that acceptd works out: what acting on a decision would do, and a schedule by batch size. They say
+#: nothing of an incident.
+PLAN, SCHEDULE = "plan", "schedule"
+WORKED_OUT = frozenset({PLAN, SCHEDULE})
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What was seen when an incident began (page, log tail, process state), kept for the person who looks later."""

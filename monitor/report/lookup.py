@@ -7,7 +7,7 @@ from typing import Any
 
 from monitor.model.alert import AlertState, Fingerprint
 from monitor.model.decision import Decision, DecisionId
-from monitor.model.record import group_scope, server_scope
+from monitor.model.record import SCHEDULE, WORKED_OUT, group_scope, server_scope
 from monitor.model.rollout import ChangeId, Rollout, RolloutId
 from monitor.model.server import GroupName, ServerName
 from monitor.report.views import (
@@ -24,6 +24,8 @@ from monitor.store.api import Unit
 
 #: How far back evidence and lives of a server are listed.
 _KEPT = timedelta(days=90)
+#: How long before a decision the advice on a schedule may have been kept: the same is kept again after a day.
+_SCHEDULE_BEFORE = timedelta(hours=26)
 
 
 def find_decision(unit: Unit, subject: str) -> Decision | None:
@@ -47,10 +49,18 @@ def explain(unit: Unit, decision: Decision, planned: str | None = None) -> dict[
         "decision": decision_view(decision),
         "plan": dict(plan.parts) if plan is not None else None,
         "planned_at": plan.at.isoformat() if plan is not None else None,
+        "schedule": schedule_of(unit, decision),
         "rollouts": [rollout_view(rollout) for rollout in rollouts],
         "changes": [change_view(change) for change in changes],
         "trail": [audit_view(entry) for entry in trail],
     }
+
+
+def schedule_of(unit: Unit, decision: Decision) -> str | None:
+    """What the newest advice on a schedule by batch size says of the decision's servers; None where there is none."""
+    since = decision.made_at - _SCHEDULE_BEFORE
+    kept = [one for name in decision.servers for one in unit.evidence.of(name, since) if one.what == SCHEDULE]
+    return " ".join(max(kept, key=lambda one: one.at).parts.values()) if kept else None
 
 
 def rollout_in_full(unit: Unit, name: str) -> dict[str, Any] | None:
@@ -120,7 +130,7 @@ def muted(unit: Unit, now: datetime, days: float) -> dict[str, list[dict[str, An
 def server_in_full(unit: Unit, name: ServerName, group: str, now: datetime) -> dict[str, Any]:
     """What is kept of a server beside its figures: lives, changes, evidence, decisions of its group."""
     since = now - _KEPT
-    kept = [one for one in unit.evidence.of(name, since) if one.what != "plan"]
+    kept = [one for one in unit.evidence.of(name, since) if one.what not in WORKED_OUT]
     return {
         "lives": [
             {

@@ -12,18 +12,21 @@ from monitor.targets.model_files import ModelFiles, find_model
 
 #: How configurations name the heads that propose one position each: past the last there is nothing.
 _HEADS = {"medusa": ("medusa_num_heads", "num_heads"), "mlp_speculator": ("n_predict",)}
+#: How configurations of mixtures of experts name how many there are (Mixtral, Qwen, DeepSeek).
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftFacts:
     """What is known of a draft; `method` is what its server's command names. None is not known.
 
-    `weight_ratio`: bytes of its weights on disk over those of the target.
+    `weight_ratio`: bytes of its weights on disk over those of the target. `has_experts`: the target is a mixture.
     """
 
     method: str | None = None
     trained_depth: int | None = None
     weight_ratio: float | None = None
+    has_experts: bool = False
 
 
 def draft_facts(command: ParsedCommand, environ: Mapping[str, str]) -> DraftFacts:
@@ -37,16 +40,22 @@ def draft_facts(command: ParsedCommand, environ: Mapping[str, str]) -> DraftFact
     """
     speculation = command.speculation
     method = canonical_method(speculation.method) if speculation is not None else None
-    if command.engine is not Engine.VLLM or speculation is None or method is None or speculation.model is None:
+    if command.engine is not Engine.VLLM or speculation is None or method is None:
         return DraftFacts(method=method)
-    draft = _files(speculation.model, environ)
-    if draft is None:
-        return DraftFacts(method=method)
-    target = _files(command.model, environ) if command.model is not None else None
+    target, draft = _files(command.model, environ), _files(speculation.model, environ)
     ratio = None
-    if target is not None and draft.stored_bytes and target.stored_bytes:
+    if target is not None and draft is not None and draft.stored_bytes and target.stored_bytes:
         ratio = draft.stored_bytes / target.stored_bytes
-    return DraftFacts(method=method, trained_depth=_depth(method, draft.config), weight_ratio=ratio)
+    return DraftFacts(
+        method=method, trained_depth=_depth(method, draft.config) if draft is not None else None, weight_ratio=ratio,
+        has_experts=target is not None and _has_experts(target.config),
+    )
+
+
+def _has_experts(config: Mapping[str, object]) -> bool:
+    nested = config.get("text_config")
+    own = {**config, **nested} if isinstance(nested, Mapping) else config
+    return any((_count(own.get(name)) or 0) > 1 for name in _EXPERTS)
 
 
 def _depth(method: str, config: Mapping[str, object]) -> int | None:
@@ -60,8 +69,8 @@ def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def _files(name: str, environ: Mapping[str, str]) -> ModelFiles | None:
+def _files(name: str | None, environ: Mapping[str, str]) -> ModelFiles | None:
     try:
-        return find_model(name, environ)
+        return find_model(name, environ) if name is not None else None
     except ValueError:
         return None

@@ -75,7 +75,7 @@ def propose_schedule(given: TuneInput, server: Server) -> ScheduleAdvice:
 
 def _why_not(given: TuneInput, server: Server) -> str:
     if not server.takes_schedule:
-        return "This engine version takes no num_speculative_tokens_per_batch_size."
+        return "This engine version takes no num_speculative_tokens_per_batch_size with this method."
     if server.data_parallel_size > 1:
         return "The engine ignores a schedule with data parallelism."
     refusal = stand_down(given)

@@ -110,6 +110,21 @@ class TestPlan:
         said = acceptd("--data-dir", folder.path, "plan", "d-0").out
         assert "no server of the group is managed" in said
 
+    def test_the_advice_on_a_schedule_is_shown_beside_it_and_is_no_evidence_of_an_incident(
+        self, acceptd: Run, folder: Folder
+    ) -> None:
+        base = ("--data-dir", folder.path)
+        assert acceptd(*base, "plan", "chat", "--json").json()["schedule"] is None
+        before = acceptd(*base, "evidence", "chat-1").out
+        store = folder.store()
+        with store.write() as unit:
+            parts = {"schedule by batch size": "None is proposed. Why [7]."}
+            unit.evidence.add(Evidence("schedule:chat:1", SERVER, folder.now, "schedule", parts))
+        for command in ("plan", "why"):
+            assert "Schedule by batch size: None is proposed. Why [7]." in acceptd(*base, command, "chat").out
+            assert acceptd(*base, command, "chat", "--json").json()["schedule"] == "None is proposed. Why [7]."
+        assert acceptd(*base, "evidence", "chat-1").out == before
+
     def test_an_unknown_one_is_refused(self, acceptd: Run, folder: Folder) -> None:
         said = acceptd("--data-dir", folder.path, "plan", "d-9")
         assert said.code == 3 and "no decision 'd-9'" in said.err

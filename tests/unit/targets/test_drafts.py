@@ -63,3 +63,12 @@ def test_what_no_file_says_is_not_known(tmp_path: Path) -> None:
         assert facts("org/Target", "dflash", draft) == DraftFacts(method="dflash")
     off = parse_command(Engine.VLLM, ["vllm", "serve", "org/Target"])
     assert draft_facts(off, {}) == DraftFacts()
+
+
+@pytest.mark.parametrize(
+    ("config", "has"),
+    [({"num_experts": 128}, True), ({"text_config": {"n_routed_experts": 256}}, True),
+     ({"num_local_experts": 1}, False), ({}, False)],
+)
+def test_a_target_that_is_a_mixture_of_experts(tmp_path: Path, config: dict[str, object], has: bool) -> None:
+    assert facts(model(tmp_path, "target", config), "ngram", None).has_experts is has
