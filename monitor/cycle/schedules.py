@@ -41,7 +41,7 @@ class Schedules:
         if name is None or not setting.num_speculative_tokens or (asked is not None and now - asked < _EVERY):
             return None
         self._asked[group.name] = now
-        found = Evidence(f"schedule:{group.name}:{now:%Y%m%dT%H%M%S}", name, now, SCHEDULE,
+        found = Evidence(f"schedule:{name}:{now:%Y%m%dT%H%M%S}", name, now, SCHEDULE,
                          _parts(self._propose(name, setting, given)))  # fmt: skip
         last = self._kept.get(group.name)
         if last is not None and last.parts == found.parts and now - last.at < _AGAIN:
