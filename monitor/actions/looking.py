@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -257,8 +258,9 @@ class Lookout:
             line = " ".join(case.managed.driver.launcher.render(case.change.current).argv)
         except MonitorError as error:
             return Refusal(Outcome.PREFLIGHT_FAILED, str(error), lasting=True)
-        known = [name for name in models if name in line]
-        later = [name for name in models if name not in line]
+        # As whole words: an adapter `chat` does not stand in `--served-model-name chat-base`.
+        known = [name for name in models if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", line)]
+        later = [name for name in models if name not in known]
         if not known or not later:
             return None
         return Refusal(

@@ -559,13 +559,15 @@ class TestNothingIsTouched:
         assert "base command was edited" in world.rollout().sentence
         assert_serves(world, 2, starts=0)
 
-    def test_adapters_loaded_at_run_time_forbid_a_restart(self) -> None:
+    @pytest.mark.parametrize("name", ["loaded-later", "tin"])
+    def test_adapters_loaded_at_run_time_forbid_a_restart(self, name: str) -> None:
+        """Also one whose name is a part of a word of the command line."""
         world = World()
-        world.server.models = ("tiny", "loaded-later")
+        world.server.models = ("tiny", name)
         world.begin(3)
         assert world.run()
         assert world.rollout().outcome is Outcome.PREFLIGHT_FAILED
-        assert "loaded-later" in world.rollout().sentence
+        assert f"{name} were loaded" in world.rollout().sentence
         assert_serves(world, 2, starts=0)
 
     def test_a_server_that_does_not_generate_now_is_not_tuned(self) -> None:
