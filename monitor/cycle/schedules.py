@@ -18,9 +18,12 @@ from monitor.model.record import SCHEDULE, Evidence
 from monitor.model.server import Engine, Group, GroupName, ServerName
 from monitor.tuning import TuneInput
 from monitor.tuning.schedule import ScheduleAdvice, Server, propose_schedule
+from monitor.tuning.standdown import stand_down
 
 #: How often it is worked out: the load of a day moves slowly.
 _EVERY = timedelta(hours=1)
+#: The same while the tuner stands down: what hinders it (too little seen yet, a fault) passes.
+_SOON = timedelta(minutes=5)
 #: After how long the same is kept once more, so that it can be found beside newer decisions.
 _AGAIN = timedelta(hours=24)
 
@@ -31,16 +34,16 @@ class Schedules:
     def __init__(self, fleet: Fleet, history: History) -> None:
         self._fleet = fleet
         self._history = history
-        self._asked: dict[GroupName, datetime] = {}
+        self._due: dict[GroupName, datetime] = {}
         self._kept: dict[GroupName, Evidence] = {}
 
     def news(self, group: Group, setting: Setting, given: TuneInput, now: datetime) -> Evidence | None:
         """The advice to keep; None where nothing is new, where nobody drafts, or no server of the group is managed."""
         name = next((name for name in group.servers if name in self._fleet.managed), None)
-        asked = self._asked.get(group.name)
-        if name is None or not setting.num_speculative_tokens or (asked is not None and now - asked < _EVERY):
+        due = self._due.get(group.name)
+        if name is None or not setting.num_speculative_tokens or (due is not None and now < due):
             return None
-        self._asked[group.name] = now
+        self._due[group.name] = now + (_EVERY if stand_down(given) is None else _SOON)
         found = Evidence(f"schedule:{name}:{now:%Y%m%dT%H%M%S}", name, now, SCHEDULE,
                          _parts(self._propose(name, setting, given)))  # fmt: skip
         last = self._kept.get(group.name)

@@ -19,6 +19,7 @@ from monitor.model.record import Evidence
 from monitor.model.server import Engine, Group
 from monitor.report.lookup import explain
 from monitor.targets.drafts import DraftFacts
+from monitor.tuning import Fact
 from tests.fakes.fake_world import World
 from tests.fakes.memory_store import MemoryStore
 from tests.unit.cycle.questions import UP, firing
@@ -103,6 +104,14 @@ def test_it_is_worked_out_every_hour_and_the_same_is_kept_once_a_day() -> None:
     assert at(3, batches=()) is None
     again = [hours for hours in range(4, 30) if at(hours, batches=()) is not None]
     assert again == [26]
+
+
+def test_what_only_has_to_be_waited_for_is_looked_at_again_soon() -> None:
+    one, _, group = schedules(*LINE)
+    stuck = given(facts=frozenset({Fact.STUCK}))
+    assert "engine_stuck" in words(one.news(group, FIVE, stuck, NOON))
+    assert one.news(group, FIVE, given(), NOON + timedelta(minutes=4)) is None
+    assert "is predicted to bring" in words(one.news(group, FIVE, given(), NOON + timedelta(minutes=5)))
 
 
 def decided(desk: Desk) -> tuple[Decision, str | None]:
