@@ -43,7 +43,6 @@ def _start(folder: Path, state: Path, program: list[str]) -> int:
     # The keeper stays as the parent, since only a parent learns an exit code.
     ready = folder / "container.ready"
     ready.unlink(missing_ok=True)
-    (folder / "container.code").unlink(missing_ok=True)
     if os.fork() == 0:
         os.setsid()
         name = f"c{time.monotonic_ns()}"
@@ -55,7 +54,9 @@ def _start(folder: Path, state: Path, program: list[str]) -> int:
         fresh.write_text(json.dumps({"pid": child.pid, "name": name}))
         fresh.rename(state)
         ready.touch()
-        (folder / "container.code").write_text(str(child.wait()))
+        told = folder / f"{name}.new"
+        told.write_text(str(child.wait()))
+        told.rename(folder / f"{name}.code")
         os._exit(0)
     while not ready.exists():
         time.sleep(0.01)
@@ -63,13 +64,17 @@ def _start(folder: Path, state: Path, program: list[str]) -> int:
 
 
 def _status(folder: Path, known: dict[str, object], alive: list[int]) -> int:
-    code = folder / "container.code"
+    code = folder / f"{known['name']}.code"
     if known["pid"] in alive:
         print(known["name"])
         return 0
     if alive:
         print(*(f"process {one}" for one in alive), sep="\n")
         return 4
+    # A runtime learns of an end and of its code at once; the keeper needs a moment to write the code down.
+    deadline = time.monotonic() + 10.0
+    while not code.is_file() and time.monotonic() < deadline:
+        time.sleep(0.01)
     if code.is_file():
         print(code.read_text())
     return 3

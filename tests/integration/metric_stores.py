@@ -59,8 +59,11 @@ def metric_store(
     folder.mkdir(exist_ok=True)
     scrape = {"job_name": "vllm", "static_configs": [{"targets": list(targets), "labels": {"pool": 'a "b"\\c'}}]}
     config = folder / "scrape.yml"
-    settings = {"scrape_interval": interval, "evaluation_interval": interval}
-    files = {"rule_files": [str(rules)]} if rules is not None else {}
+    settings, files = {"scrape_interval": interval}, {}
+    if rules is not None:
+        # VictoriaMetrics, which evaluates none, refuses settings of rules.
+        settings["evaluation_interval"] = interval
+        files["rule_files"] = [str(rules)]
     config.write_text(json.dumps({"global": settings, "scrape_configs": [scrape], **files}))
     port = _free_port()
     with (folder / "log").open("wb") as log:
