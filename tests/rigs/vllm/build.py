@@ -33,6 +33,8 @@ from tests.rigs.cache import (  # noqa: E402
 
 VLLM_VERSION = "0.32.0"
 TORCH_VERSION = "2.13.0"
+#: Needed by its serving benchmark alone (extra `bench`).
+PANDAS_VERSION = "2.3.3"
 #: The wheel requires these, its server on a text model does not, and on a CPU they do not all install.
 LEFT_OUT = frozenset({"torch", "torchaudio", "torchvision", "torchcodec"})
 
@@ -88,6 +90,7 @@ def build() -> None:
     folder = rig_folder()
     with build_lock(folder):
         _build_environment(folder)
+        _build_benchmark(folder)
         _build_models(folder)
 
 
@@ -116,6 +119,19 @@ def _build_environment(folder: Path) -> None:
     run_step("install vLLM itself", [*pip, "install", "--no-deps", str(wheel)], log)
     run_step("import it", [python, "-P", "-c", "import vllm.entrypoints.openai.api_server"], log)
     write_stamp(stamp, environment_stamp())
+
+
+def _build_benchmark(folder: Path) -> None:
+    """What vLLM's serving benchmark reads prompts with; an extra of vLLM's, and so a step that an older rig lacks."""
+    stamp = folder / "benchmark.stamp"
+    wanted = {**environment_stamp(), "pandas": PANDAS_VERSION}
+    if is_current(stamp, wanted):
+        return
+    pip = [str(rig_python()), "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    constraints = ["--constraint", str(HERE / "constraints.txt")]
+    argv = [*pip, "install", *constraints, f"pandas=={PANDAS_VERSION}"]
+    run_step(f"install pandas {PANDAS_VERSION}", argv, folder / "build.log")
+    write_stamp(stamp, wanted)
 
 
 def requirements_of(wheel: Path) -> list[str]:
