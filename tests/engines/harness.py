@@ -105,7 +105,7 @@ class Daemon:
             found = look()
             if found is not None:
                 return found
-            time.sleep(0.5)
+            time.sleep(0.2)
         raise AssertionError(f"not within {seconds:g} s: {what}\n{self.said()}\n{self.server_log()}")
 
     def said(self) -> str:
