@@ -88,7 +88,7 @@ class Bench:
         assert rollout is not None
         return rollout
 
-    def wait(self, until: Callable[[], bool], seconds: float = 40.0) -> None:
+    def wait(self, until: Callable[[], bool], seconds: float = 120.0) -> None:
         deadline = CLOCK.monotonic() + seconds
         while not until():
             assert CLOCK.monotonic() < deadline, (self.setup.driver.status(), self.setup.driver.log_tail())
