@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.actions.fleet import Gate, Managed
@@ -121,7 +121,8 @@ class Lookout:
 
     def _while_bringing_up(self, case: Case, status: DriverStatus) -> Seen:
         if case.change.stopped_at is None and case.change.drained_at is not None and not status.stop_asked:
-            return self._seen(case, status=status, traffic=traffic_of(case.managed.probe.page()))
+            traffic, idle = self._traffic(case)
+            return self._seen(case, status=status, traffic=traffic, idle_seconds=idle)
         seen = self._seen(case, status=status)
         if case.change.started_at is None or status.token != token_of(case.change):
             return seen
@@ -160,6 +161,7 @@ class Lookout:
 
     def _traffic(self, case: Case) -> tuple[Traffic, float | None]:
         traffic = traffic_of(case.managed.probe.page())
+        traffic = replace(traffic, has_worked=case.memory.saw_work(traffic.work))
         # Idle counts from when nothing more can arrive: until then a request may be on its way.
         idle = traffic.is_idle and case.managed.balancer.is_out()
         return traffic, case.memory.saw_traffic(idle, self._clock.monotonic())

@@ -121,7 +121,7 @@ def _draining(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
         return _abandon(change, seen, terms, now, refusal)
     if not seen.taken_out:
         return Step(change=change, act=Act.TAKE_OUT, again=True)
-    if seen.traffic.is_idle and seen.idle_seconds is not None and seen.idle_seconds >= terms.settle_seconds:
+    if terms.is_settled(seen):
         return _stop(change, terms, now, f"{change.server} is idle")
     if not is_over(change.deadline, now):
         return None
@@ -137,6 +137,8 @@ def _still_busy(change: Change, seen: Seen, terms: Terms) -> str:
     lasted = f"after {terms.limits.drain_seconds:g} s"
     if seen.traffic.is_idle and not seen.is_kept_away:
         return f"its balancer has not asked /-/serving/{change.server} often enough {lasted}"
+    if seen.traffic.busy == 0:
+        return f"requests still come and go {lasted}"
     busy = "an unknown number of" if seen.traffic.busy is None else f"{seen.traffic.busy:g}"
     return f"{busy} requests still there {lasted}"
 

@@ -23,6 +23,7 @@ class Memory:
     put_back_failures: int = 0
     put_back_error: str = ""
     idle_since: float | None = None
+    work_seen: float | None = None
     bad_since: float | None = None
     bad_looks: int = 0
     generate_failures: int = 0
@@ -36,6 +37,11 @@ class Memory:
     check_refusal: Refusal | None = None
     blind_since: float | None = None
     blind_told: bool = False
+
+    def saw_work(self, work: float | None) -> bool:
+        """Note the work that a server has counted; whether it is other than at the last look."""
+        before, self.work_seen = self.work_seen, work
+        return None not in (before, work) and before != work
 
     def saw_traffic(self, is_idle: bool, now: float) -> float | None:
         """Note whether the server was idle just now; how long it has been (seconds), None while it is not."""

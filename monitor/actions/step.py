@@ -26,6 +26,8 @@ class Timing:
 
     #: A server that is held away from traffic must be idle this long: requests may still be on their way to it.
     settle_seconds: float = 5.0
+    #: One that nobody holds traffic away from: an engine's page may lag, and be blind to its first step of a request.
+    quiet_seconds: float = 2.0
     #: After SIGKILL: a process that lives on is stuck in the kernel, and nothing starts on top of it.
     kill_seconds: float = 30.0
     #: A server that lets its requests finish before it ends is killed that much after its own limit, and no later than
@@ -202,8 +204,12 @@ class Terms:
 
     @property
     def settle_seconds(self) -> float:
-        """How long the server must be idle before it is stopped; where nobody holds traffic away, the first moment."""
-        return self.timing.settle_seconds if self.has_drain_control else 0.0
+        """How long the server must be idle, without any work done, before it is stopped."""
+        return self.timing.settle_seconds if self.has_drain_control else self.timing.quiet_seconds
+
+    def is_settled(self, seen: Seen) -> bool:
+        """Whether the server has been idle for long enough to be stopped."""
+        return seen.traffic.is_idle and seen.idle_seconds is not None and seen.idle_seconds >= self.settle_seconds
 
 
 class Act(StrEnum):

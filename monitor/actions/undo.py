@@ -36,9 +36,8 @@ def drained_to_go_back(change: Change, seen: Seen, terms: Terms, now: datetime) 
         return _resting(change, seen, terms, now)
     if not seen.taken_out and not seen.take_out_error:
         return Step(change=change, act=Act.TAKE_OUT, again=True)
-    idle = seen.traffic.is_idle and seen.idle_seconds is not None and seen.idle_seconds >= terms.settle_seconds
     over = is_over(change.deadline, now)
-    if not seen.is_paused and (idle or (over and (terms.may_cut or terms.may_let_finish))):
+    if not seen.is_paused and (terms.is_settled(seen) or (over and (terms.may_cut or terms.may_let_finish))):
         stopping = replace(change, drained_at=now, stop_asked_at=now)
         sentence = f"stopping {change.server} to go back to {terms.undo_to.describe()}"
         return Step(change=stopping, event=EventKind.PROGRESS, sentence=sentence, again=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from monitor.drivers.protocol import Check, DriverStatus, PortOwner, ServerState
 from monitor.errors import ActionError
-from monitor.model.counts import Counts, Gauges, SpeculationCounts
+from monitor.model.counts import Counts, Gauges, SpeculationCounts, TrafficCounts
 from monitor.model.life import Setting
 from monitor.model.reading import EngineReading, Reading, Verdict
 from monitor.model.server import ServerName
@@ -43,6 +43,8 @@ class Behaviour:
     orphans: bool = False
     page_broken: bool = False
     running_unknown: bool = False
+    #: Its page says that nothing runs, while it counts one token after the other.
+    page_lags: bool = False
     health_broken: bool = False
     unauthorized: bool = False
     #: How long requests go on after SIGTERM; they end by themselves after `drain_seconds`.
@@ -315,7 +317,12 @@ class FakeProbe:
             tokens = server.tokens or 0
             shown = server.behaviour.shows_instead.get(tokens, tokens)
             running = None if server.behaviour.running_unknown else server.running()
-            counts = Counts(speculation=SpeculationCounts(0, 0, 0) if shown else None)
+            tokens_so_far = 100.0 * now.monotonic() if running else 0.0
+            counts = Counts(
+                speculation=SpeculationCounts(0, 0, 0) if shown else None,
+                traffic=TrafficCounts(generation_tokens=tokens_so_far),
+            )
+            running = 0.0 if server.behaviour.page_lags else running
             engine = EngineReading(
                 model="tiny", engine="0", counts=counts, gauges=Gauges(running=running, waiting=0.0),
                 num_speculative_tokens=shown or None,

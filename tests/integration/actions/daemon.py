@@ -42,7 +42,7 @@ LIMITS = ActionLimits(
     start_seconds=20, first_start_seconds=0, warmup_seconds=0.6, observe_seconds=0.6, restarts_per_day=6,
 )  # fmt: skip
 TIMING = Timing(
-    settle_seconds=0, kill_seconds=5, leftover_seconds=0.5, port_seconds=10, backoff_seconds=0.3,
+    settle_seconds=0, quiet_seconds=0, kill_seconds=5, leftover_seconds=0.5, port_seconds=10, backoff_seconds=0.3,
     unhealthy_seconds=1.0, judge_seconds=0.1, lease_seconds=30,
 )  # fmt: skip
 

@@ -73,8 +73,8 @@ def undo_struggles(world: World) -> None:
 
 
 def gaps(world: World) -> None:
-    """Nothing keeps traffic away; of five looks one finds the server idle, and the next does not."""
-    world.server.quiet = lambda now: now % 10 < 2
+    """Nothing keeps traffic away; for five of ten seconds the server is idle."""
+    world.server.quiet = lambda now: now % 10 < 5
 
 
 def gaps_and_worse(world: World) -> None:
