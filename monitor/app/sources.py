@@ -14,7 +14,7 @@ from pathlib import Path
 
 from monitor.clock import Clock
 from monitor.config.fleet import credentials
-from monitor.config.model import PrometheusSource, Source
+from monitor.config.sources import PrometheusSource, Source
 from monitor.errors import MonitorError
 from monitor.scrape.api_pages import UP
 from monitor.scrape.client import ServerClient

@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 from typing import Protocol
 
+from monitor.config.credentials import Auth, Tls
 from monitor.config.load import metrics_url, secret
-from monitor.config.model import Auth, Config, GroupConfig, Limits, Retention, ServerConfig, SharedRetention, Tls
+from monitor.config.model import Config, GroupConfig, Limits, Retention, SharedRetention
+from monitor.config.servers import ServerConfig
 from monitor.model.life import Setting
 from monitor.model.maintenance import Window
 from monitor.model.server import ActionLimits, Group, GroupName, Mode, Server, ServerName

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from monitor.config.load import metrics_url
-from monitor.config.model import Config, ServerConfig, Source
+from monitor.config.model import Config
+from monitor.config.servers import ServerConfig
+from monitor.config.sources import Source
 from monitor.targets.service_discovery import Found
 
 #: What a name may not have (see `scalars.Name`): an address becomes a name with dashes.

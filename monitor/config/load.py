@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
-from monitor.config.model import Config, Driver, DriverKind, ServerConfig
+from monitor.config.model import Config
 from monitor.config.routes import route_problems
+from monitor.config.servers import Driver, DriverKind, ServerConfig
 from monitor.errors import ConfigError, Problem
 from monitor.model.document import Document, one_of, parse_document
 from monitor.notify.webhook import address, signing_key

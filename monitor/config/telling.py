@@ -8,6 +8,7 @@ from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from monitor.config.credentials import Auth
 from monitor.config.scalars import Duration, HttpUrl, MatcherText, Name, PositiveDuration, RunbookUrl
 from monitor.config.section import Section, exactly_one_of, one_of
 from monitor.notify.routing import ALERTMANAGER
@@ -60,24 +61,11 @@ class Slack(Section):
         return bool(self.bot_token or self.bot_token_file)
 
 
-class Alertmanager(Section):
+class Alertmanager(Auth):
     """Prometheus' Alertmanager: it is shown every alert as it stands, and groups and tells by its own rules."""
 
     urls: tuple[HttpUrl, ...] = Field(min_length=1, description="Base URL of each Alertmanager; all are told.")
-    bearer_token: SecretStr | None = Field(None, description="Token sent as `Authorization: Bearer`.")
-    bearer_token_file: Path | None = Field(None, description="File whose first line is the bearer token.")
-    username: str | None = Field(None, description="User of HTTP basic auth.")
-    password: SecretStr | None = Field(None, description="Password of HTTP basic auth.")
-    password_file: Path | None = Field(None, description="File whose first line is the password.")
     ca_file: Path | None = Field(None, description="CA bundle to trust instead of the system's.")
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        one_of(self, "bearer_token", "bearer_token_file")
-        one_of(self, "password", "password_file")
-        if self.username and (self.bearer_token or self.bearer_token_file):
-            raise ValueError("either a bearer token or a user and password")
-        return self
 
 
 class Webhook(Section):

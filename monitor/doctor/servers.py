@@ -9,7 +9,8 @@ from email.utils import parsedate_to_datetime
 from monitor.clock import Clock
 from monitor.config.fleet import credentials
 from monitor.config.load import metrics_url
-from monitor.config.model import Config, ServerConfig
+from monitor.config.model import Config
+from monitor.config.servers import ServerConfig
 from monitor.dialects import Dialects
 from monitor.doctor.finding import Area, Finding, Subject
 from monitor.doctor.host import SKEW_SECONDS
@@ -28,17 +29,18 @@ _ENOUGH_DRAFTS = 500.0
 _POOR, _WASTED = 0.30, 0.05
 _ASK_SECONDS = 5.0
 
-_TODO_ERROR = {
+#: What to do, by why no page was had, by the status that it came with, and by what was read from it.
+_AFTER_ERROR = {
     "unreachable": "is it up, and are host and port right? curl {url}",
     "timeout": "look why its page is slow; `scrape.timeout` may be raised up to `scrape.interval`",
     "too_large": "look what fills its page; `scrape.size_limit` can be raised",
     "not_asked": "raise the limit of open files of this user",
 }
-_TODO_STATUS = {
+_AFTER_STATUS = {
     401: "set `auth:` of the server (bearer_token_file)", 403: "set `auth:` of the server (bearer_token_file)",
     404: "the page is elsewhere: set `metrics_url` in full",
 }  # fmt: skip
-_TODO_VERDICT = {
+_AFTER_VERDICT = {
     Verdict.SCRAPE_ERROR: "curl -i {url}",
     Verdict.NO_ENGINE_METRICS: "is it a router's page, or was the server started with --disable-log-stats? Give the"
     " engine's own page as `metrics_url`",
@@ -77,7 +79,7 @@ class _Visit:
         try:
             answer = self._client.get(self._url, deadline_seconds=self._timeout, accept=ACCEPT_PAGE)
         except ScrapeError as error:
-            todo = _TODO_ERROR.get(error.reason, "curl -i {url}")
+            todo = _AFTER_ERROR.get(error.reason, "curl -i {url}")
             yield self._of.problem(str(error), todo.format(url=self._url))
             return
         took = self._clock.monotonic() - began
@@ -118,9 +120,9 @@ class _Visit:
             return self._of.note(said)
         if reading.verdict is Verdict.NOT_SPEC_DECODE:
             return self._of.note(said, "acceptd advise MODEL says whether speculation would pay")
-        if status in _TODO_STATUS:
-            return self._of.problem(said, _TODO_STATUS[status])
-        todo = _TODO_VERDICT.get(reading.verdict)
+        if status in _AFTER_STATUS:
+            return self._of.problem(said, _AFTER_STATUS[status])
+        todo = _AFTER_VERDICT.get(reading.verdict)
         return self._of.problem(said, todo.format(url=self._url)) if todo else self._of.note(said)
 
     def _clocks(self, answer: Answer) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ import pytest
 
 from monitor.clock import SystemClock
 from monitor.config.load import metrics_url
-from monitor.config.model import ServerConfig
+from monitor.config.servers import ServerConfig
 from monitor.errors import ScrapeError, ScrapeTimeout, TooLarge, Unreachable
 from monitor.scrape.client import ACCEPT_PAGE, Answer, Credentials, ServerClient
 from monitor.scrape.watchdog import Watchdog

@@ -17,7 +17,7 @@ import pytest
 
 from monitor.clock import SystemClock
 from monitor.config.fleet import credentials
-from monitor.config.model import ServerConfig
+from monitor.config.servers import ServerConfig
 from monitor.errors import ScrapeError, Unreachable
 from monitor.scrape.client import Answer, ServerClient
 from monitor.scrape.watchdog import Watchdog

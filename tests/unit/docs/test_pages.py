@@ -11,8 +11,8 @@ import pytest
 from docs import generate
 from monitor import __version__
 from monitor.config.load import load
-from monitor.config.model import DriverKind
 from monitor.config.rules import load_configured_rules
+from monitor.config.servers import DriverKind
 from monitor.store.tables import Base
 from tests.unit.test_layers import RANKS
 

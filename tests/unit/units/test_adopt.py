@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.config.model import Driver
+from monitor.config.servers import Driver
 from monitor.drivers.systemctl import UnitCommandLine, read_state
 from monitor.drivers.unit_command import is_edited
 from monitor.errors import ActionError
