@@ -83,7 +83,7 @@ class CommandDriver:
         with self._file.locked():
             look = self._look()
             stored = self._known(self._file.read(), look)
-            self._refuse_if_present(self._describe(stored, look))
+            self._describe(stored, look).require_gone(self._name)
             record = StartRecord(
                 token=token, setting=setting, command_hash=self._launcher.base_hash, boot_id=self._proc.boot_id(),
                 asked_at=self._clock.now(), before=stored.instance or stored.before if stored is not None else "",
@@ -191,12 +191,6 @@ class CommandDriver:
         if not self._proc.listeners(self._commands.port):
             return PortOwner.NOBODY
         return PortOwner.OTHER if look.is_gone else PortOwner.UNKNOWN
-
-    def _refuse_if_present(self, status: DriverStatus) -> None:
-        if status.state is ServerState.RUNNING:
-            raise ActionError(f"{self._name}: already {status.describe()}", reason="running", retryable=True)
-        if not status.is_gone:
-            raise ActionError(f"{self._name}: not started, {status.describe()}", reason="in_the_way", retryable=True)
 
     def _look(self) -> _Look:
         done = self._runner.ask(self._commands.status)

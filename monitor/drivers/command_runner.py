@@ -66,12 +66,7 @@ class CommandRunner:
         self, argv: Sequence[str], env: Mapping[str, str] | None = None, *, headline: str = ""
     ) -> subprocess.Popen[bytes]:
         """Run a command in a session of its own, which outlives us. Raises ActionError where it cannot be run."""
-        try:
-            log = self._log.open(headline)
-        except OSError as error:
-            raise ActionError(
-                f"{self._name}: {self._log.path} cannot be written ({error.strerror})", reason="log", retryable=True
-            ) from error
+        log = self._log.open(headline)
         try:
             child = subprocess.Popen(
                 list(argv), env=self._environ(env or {}), cwd=self._commands.cwd, stdin=subprocess.DEVNULL,

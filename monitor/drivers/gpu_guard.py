@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from monitor.clock import Clock
+from monitor.drivers.around import DriverAround
 from monitor.drivers.nvml import Holder
 from monitor.drivers.procfs import Process, ProcFs
-from monitor.drivers.protocol import Check, Driver, DriverStatus, Launcher, ServerState
+from monitor.drivers.protocol import Driver, DriverStatus, ServerState
 from monitor.errors import ActionError
 from monitor.model.life import Setting
 
@@ -28,11 +29,11 @@ _NOTE_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
 
 
-class GpuGuard:
+class GpuGuard(DriverAround):
     """Wraps a driver. `holders` asks who has memory on the GPUs."""
 
     def __init__(self, driver: Driver, holders: Callable[[], Sequence[Holder]], proc: ProcFs, clock: Clock) -> None:
-        self._driver = driver
+        super().__init__(driver)
         self._holders = holders
         self._proc = proc
         self._clock = clock
@@ -40,21 +41,6 @@ class GpuGuard:
         #: The server's processes that held GPU memory when it ran, by pid.
         self._held: dict[int, Process] = {}
         self._gone_at: float | None = None
-
-    @property
-    def kind(self) -> str:
-        """The inner driver's kind."""
-        return self._driver.kind
-
-    @property
-    def acts(self) -> bool:
-        """Whether it touches anything."""
-        return self._driver.acts
-
-    @property
-    def launcher(self) -> Launcher:
-        """What renders the command line."""
-        return self._driver.launcher
 
     def status(self) -> DriverStatus:
         """The inner driver's, with what is left on the GPUs of a server that is gone. Raises ActionError."""
@@ -93,14 +79,6 @@ class GpuGuard:
                 if alive:
                     with contextlib.suppress(PermissionError):
                         self._proc.send(process, signal.SIGKILL)
-
-    def log_tail(self, lines: int = 40) -> str:
-        """The last lines of its log."""
-        return self._driver.log_tail(lines)
-
-    def checks(self) -> tuple[Check, ...]:
-        """What must be in place for a start."""
-        return self._driver.checks()
 
     def _note(self, main: int, moment: float) -> None:
         """Remember which of the server's processes hold GPU memory."""

@@ -12,6 +12,8 @@ import os
 import shutil
 from pathlib import Path
 
+from monitor.errors import ActionError
+
 #: Bytes read from the end for a tail: enough for 40 long lines of a traceback.
 _TAIL_BYTES = 64 * 1024
 
@@ -23,6 +25,7 @@ class ServerLog:
     """
 
     def __init__(self, folder: Path, name: str, *, size_limit: int = 64 * 1024**2, keep: int = 5) -> None:
+        self._name = name
         self._path = folder / f"{name}.log"
         self._size_limit = size_limit
         self._keep = keep
@@ -35,8 +38,16 @@ class ServerLog:
     def open(self, headline: str = "") -> int:
         """A descriptor to append to, after rotation and a headline, if any, that tells where this start begins.
 
-        The caller closes it. Raises OSError.
+        The caller closes it. Raises ActionError where it cannot be written.
         """
+        try:
+            return self._begin(headline)
+        except OSError as error:
+            raise ActionError(
+                f"{self._name}: {self._path} cannot be written ({error.strerror})", reason="log", retryable=True
+            ) from error
+
+    def _begin(self, headline: str) -> int:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         if self._is_large():
             self._shift()

@@ -89,7 +89,7 @@ class ProcessDriver:
         command = self._launcher.render(setting)
         program = self._program(command)
         with self._file.locked():
-            self._refuse_if_present(self._describe(self._family.look(self._file.read())))
+            self._describe(self._family.look(self._file.read())).require_gone(self._name)
             record = StartRecord(
                 token=token,
                 setting=setting,
@@ -174,12 +174,6 @@ class ProcessDriver:
         ours = frozenset[int]().union(*(self._proc.sockets(p.pid) for p in members))
         return PortOwner.OURS if inodes & ours else PortOwner.OTHER
 
-    def _refuse_if_present(self, status: DriverStatus) -> None:
-        if status.state is ServerState.RUNNING:
-            raise ActionError(f"{self._name}: already {status.describe()}", reason="running", retryable=True)
-        if not status.is_gone:
-            raise ActionError(f"{self._name}: not started, {status.describe()}", reason="in_the_way", retryable=True)
-
     def _program(self, command: Command) -> str:
         environ = self._environ(command, "")
         program = shutil.which(command.argv[0], path=environ.get("PATH"))
@@ -190,12 +184,7 @@ class ProcessDriver:
         return program
 
     def _spawn(self, command: Command, program: str, record: StartRecord) -> None:
-        try:
-            log = self._log.open(f"{self._name} started at {record.asked_at:%Y-%m-%d %H:%M:%S} UTC as {record.token}")
-        except OSError as error:
-            raise ActionError(
-                f"{self._name}: {self._log.path} cannot be written ({error.strerror})", reason="log", retryable=True
-            ) from error
+        log = self._log.open(f"{self._name} started at {record.asked_at:%Y-%m-%d %H:%M:%S} UTC as {record.token}")
         try:
             child = subprocess.Popen(
                 command.argv,

@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from monitor.errors import ActionError
 from monitor.launch import ParsedCommand
 from monitor.model.life import Setting
 
@@ -66,6 +67,13 @@ class DriverStatus:
     def is_gone(self) -> bool:
         """Whether nothing of the server is left, so that it may be started."""
         return self.state in (ServerState.STOPPED, ServerState.EXITED)
+
+    def require_gone(self, name: str) -> None:
+        """Raises ActionError, which may be retried, where something of the server `name` is in the way of a start."""
+        if self.state is ServerState.RUNNING:
+            raise ActionError(f"{name}: already {self.describe()}", reason="running", retryable=True)
+        if not self.is_gone:
+            raise ActionError(f"{name}: not started, {self.describe()}", reason="in_the_way", retryable=True)
 
     def describe(self) -> str:
         """The state in words for people."""

@@ -72,7 +72,7 @@ class SystemdDriver:
         with self._file.locked():
             unit = self._unit()
             record = self._runs.known(self._file.read(), unit)
-            self._refuse_if_present(self._describe(record, unit))
+            self._describe(record, unit).require_gone(self._name)
             self._launcher.refresh()
             words, command = self._launcher.words(setting), self._launcher.command
             base_hash = self._launcher.base_hash
@@ -213,12 +213,6 @@ class SystemdDriver:
             return PortOwner.OTHER
         sockets = self._proc.sockets(unit.pid) if unit.pid is not None else frozenset()
         return PortOwner.OURS if sockets & inodes else PortOwner.UNKNOWN
-
-    def _refuse_if_present(self, status: DriverStatus) -> None:
-        if status.state is ServerState.RUNNING:
-            raise ActionError(f"{self._name}: already {status.describe()}", reason="running", retryable=True)
-        if not status.is_gone:
-            raise ActionError(f"{self._name}: not started, {status.describe()}", reason="in_the_way", retryable=True)
 
     def _kill(self, unit: UnitState) -> None:
         try:
