@@ -13,6 +13,7 @@ from monitor.model.alert import Alert
 from monitor.model.interval import Interval
 from monitor.model.life import Life, LifeId
 from monitor.model.server import ServerName
+from monitor.report.figures import HISTORY_FIGURES
 from monitor.report.views import alert_view, change_began, change_view
 from monitor.signals.build import signals
 from monitor.signals.track import Pair
@@ -20,26 +21,6 @@ from monitor.store.api import Unit
 
 #: How far back intervals are read as scraped (hours), and the length of those before (seconds).
 _FINE_HOURS, _COARSE_SECONDS, _COARSEST_SECONDS = 48.0, 300, 3600
-
-#: Signals of one step of a history, in reading order.
-HISTORY_FIGURES = (
-    "num_speculative_tokens",
-    "acceptance_rate",
-    "acceptance_length",
-    "acceptance_alpha",
-    "efficiency",
-    "generation_tokens_per_second",
-    "step_seconds",
-    "goodput",
-    "running",
-    "waiting",
-    "kv_usage",
-    "num_drafts",
-    "time_to_first_token_seconds_p95",
-    "time_per_output_token_seconds_p95",
-    "mean_prompt_tokens",
-    "mean_output_tokens",
-)
 
 
 @dataclass(frozen=True, slots=True)

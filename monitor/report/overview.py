@@ -18,6 +18,7 @@ from monitor.model.record import EVERYTHING, Pause, group_scope, server_scope
 from monitor.model.rollout import Change, Rollout
 from monitor.model.server import Group, Server, ServerName
 from monitor.model.signal import SignalSet
+from monitor.report.figures import FIGURES
 from monitor.report.history import load_pairs
 from monitor.report.intent import condition, group_intent, server_intent
 from monitor.report.slo_view import slo_view
@@ -26,22 +27,6 @@ from monitor.signals.build import signals
 from monitor.slo.burn import SloStatus
 from monitor.store.api import Unit
 
-#: Signals of the overview, in reading order; all over the same window.
-FIGURES = (
-    "acceptance_rate",
-    "acceptance_length",
-    "acceptance_alpha",
-    "efficiency",
-    "generation_tokens_per_second",
-    "step_seconds",
-    "goodput",
-    "running",
-    "waiting",
-    "kv_usage",
-    "num_drafts",
-    "time_to_first_token_seconds_p95",
-    "time_per_output_token_seconds_p95",
-)
 _LOUDEST_FIRST = (Severity.PAGE, Severity.TICKET, Severity.INFO)
 #: Default window (seconds), as DESIGN's default for signals.
 WINDOW_SECONDS = 300.0

@@ -16,8 +16,9 @@ from monitor.model.reading import Flag, Reading, State, Verdict
 from monitor.model.record import EVERYTHING, Pause, group_scope, server_scope
 from monitor.model.rollout import Change, ChangeId, ChangeState, Rollout, RolloutId
 from monitor.model.server import Group, GroupName, Server, ServerName
+from monitor.report.figures import FIGURES
 from monitor.report.history import history_rows, load_pairs
-from monitor.report.overview import FIGURES, overview
+from monitor.report.overview import overview
 from tests.fakes.memory_store import MemoryStore
 from tests.unit.signals.windows import NOON, interval, life, run_of
 
