@@ -13,23 +13,21 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
-from monitor.actions.balancer import Polls
 from monitor.actions.executor import Executor
-from monitor.actions.fleet import Fleet
 from monitor.actions.keeper import Keeper
 from monitor.actions.orders import Orders
 from monitor.actions.step import Timing
 from monitor.app.alarm import StoreAlarm
 from monitor.app.desk import DaemonDesk, may_write
 from monitor.app.evidence import gather
-from monitor.app.feeds import fed_servers, make_feeds, silent_servers
+from monitor.app.feeds import make_feeds
 from monitor.app.heart import Heart
 from monitor.app.messengers import Messengers
-from monitor.app.parts import managed, server_parts
 from monitor.app.receivers import make_receivers
 from monitor.app.recording import record
 from monitor.app.reports import Reports
 from monitor.app.rights import rights_of
+from monitor.app.servers import WatchedServers
 from monitor.app.sharing import Sharing
 from monitor.app.starting import patience_seconds, start_servers, still_starting
 from monitor.app.supervisor import Supervisor
@@ -37,7 +35,7 @@ from monitor.app.upkeep import Upkeep
 from monitor.app.view import DaemonView
 from monitor.app.watched import note_watched
 from monitor.clock import Clock
-from monitor.config.fleet import configured_settings, groups, host_name, servers, tuning_sets
+from monitor.config.fleet import host_name, tuning_sets
 from monitor.config.load import secret
 from monitor.config.model import Config
 from monitor.config.rules import LoadedRules
@@ -52,29 +50,22 @@ from monitor.cycle.history import History
 from monitor.cycle.judge import StoredJudge
 from monitor.cycle.planning import Planner
 from monitor.cycle.prober import Prober
-from monitor.cycle.recall import recall, scraped_seconds
+from monitor.cycle.recall import remember, scraped_seconds
 from monitor.cycle.rolling import rolling
-from monitor.cycle.settings import SettingFinder
 from monitor.cycle.slos import SloKeeper
 from monitor.cycle.survivors import Survivors
 from monitor.cycle.tell import answer_sink, event_sink
-from monitor.dialects import Dialects
-from monitor.drivers.protocol import ServerState
 from monitor.errors import FatalError, MonitorError, StoreError
-from monitor.intervals.track import Track, resume
-from monitor.model.life import Life, Setting
+from monitor.model.life import Life
 from monitor.model.record import EVERYTHING, Evidence, group_scope, server_scope
-from monitor.model.server import Group, ServerName
+from monitor.model.server import ServerName
 from monitor.notify.compose_alerts import RUNBOOKS
 from monitor.policy.telling import TellingPolicy
 from monitor.report.overview import Known
 from monitor.schedule import Calendar, Ticker
 from monitor.scrape.loop import ScrapeLoop
-from monitor.scrape.watchdog import Watchdog
 from monitor.store import Store
 from monitor.store.spool import Spool
-from monitor.targets.local import server_behind
-from monitor.targets.told import Told, ask_server
 from monitor.telemetry import Telemetry
 from monitor.web.pages import make_app
 from monitor.web.server import WebServer
@@ -106,26 +97,9 @@ class Daemon:
         self._clock = clock
         self._telemetry = telemetry
         self._supervisor = supervisor
-        self.servers = servers(config)
-        self.groups = groups(config)
-        self._by_name = {server.name: server for server in self.servers}
-        self._configs = {ServerName(one.name): one for one in config.servers}
-        self._dialects = Dialects()
-        self._watchdog = Watchdog(clock)
-        self._parts = {
-            name: server_parts(one, self._by_name[name], self._watchdog, clock, self._dialects,
-                               size_limit=config.scrape.size_limit, timeout_seconds=config.scrape.timeout)
-            for name, one in self._configs.items()
-        }
-        self._settings = SettingFinder(
-            ask=lambda server, engine: (
-                Told() if server.name in self._silent else ask_server(engine, self._parts[server.name].probe.document)
-            ),
-            process=lambda server: None if server.name in self._silent else server_behind(server.base_url),
-            launched=self._launched,
-            configured=configured_settings(config),
-        )
-        self._fed, self._silent = fed_servers(config), silent_servers(config)
+        self._watched = WatchedServers(config, store, clock)
+        self._fleet = self._watched.fleet
+        self.servers, self.groups = self._watched.all, self._watched.groups
         self._feeds: list[Feed] = []
         self._messengers = Messengers(config, store, telemetry, clock)
         self._router = self._messengers.router
@@ -134,8 +108,6 @@ class Daemon:
             simulated=config.simulated, receivers=self._router, clock=clock, told=self._messengers.wake,
             policies=rules.slos, sharing=sharing,
         )
-        self._polls = Polls()
-        self._fleet = self._make_fleet()
         windows = [seconds for one in (rules.alerts, *rules.tuning.values()) for _, seconds in one.windows]
         self._history = History(scraped_seconds(len(self.servers), config.scrape.interval, max(windows, default=0.0)))
         self._heart = Heart(clock, max(_STILL_LEAST, _STILL_TURNS * config.rules.interval))
@@ -143,19 +115,18 @@ class Daemon:
         self._boot_id = boot_id
         self._rules = rules
         self._prober = Prober(
-            {name: parts.probe for name, parts in self._parts.items() if name not in self._silent},
-            clock=clock, keep=self._keep_evidence,
-            gather=self._gather, suspect_seconds=max(2.0 * config.scrape.interval, 5.0),
+            self._watched.probes, clock=clock, keep=self._keep_evidence, gather=self._gather,
+            suspect_seconds=max(2.0 * config.scrape.interval, 5.0),
         )
         holder = host_name(config)
         sink = event_sink(self._router, simulated=config.simulated)
         timing = Timing(judge_seconds=min(15.0, max(1.0, config.scrape.interval)))
-        judge = StoredJudge(store, self._group_of, scrape_seconds=config.scrape.interval)
+        judge = StoredJudge(store, self._watched.group_of, scrape_seconds=config.scrape.interval)
         #: Signals of the newest evaluation, for the page; None before the first.
         self._known: Mapping[ServerName, Known] | None = None
         self._slos = SloKeeper(store, rules.slos, self.groups, answers=self._answers)
         self._reading_back: threading.Thread | None = None
-        gate = FleetGate(self._slos.refusal, self._history, Survivors(store, self._places).carrying)
+        gate = FleetGate(self._slos.refusal, self._history, Survivors(store, self._watched.places).carrying)
         rights, self._close_rights = rights_of(config, holder, clock)
         self._executor = Executor(
             store, clock, self._fleet, judge, holder=holder, gate=gate, timing=timing, on_event=sink, rights=rights,
@@ -207,10 +178,8 @@ class Daemon:
         if self.web is not None:
             self.web.stop()
             self.web = None
-        self._watchdog.stop()
         self._close_rights()
-        for parts in self._parts.values():
-            parts.close()
+        self._watched.close()
 
     def _stop_slos(self) -> None:
         """End reading back, and store the checks of the last turn."""
@@ -226,17 +195,16 @@ class Daemon:
     def _start(self) -> None:
         now = self._clock.now()
         note_watched(self._store, self.servers, self.groups, host_name(self._config), now)
-        tracks, last_ok = self._remember(now)
+        tracks, last_ok = remember(self._store, self._history, list(self._watched.by_name), now)
         reader = threading.Thread(target=self._slos.read_back, args=(now,), name="slo-history", daemon=True)
         reader.start()
         self._reading_back = reader
-        self._watchdog.start()
-        wanted = {name for name, one in self._configs.items() if one.driver is not None and one.driver.starts_now}
-        for name in start_servers(self._store, self._fleet, wanted, self._group_of, now):
-            self._slos.starting(name, now + timedelta(seconds=patience_seconds(self._group_of(name))))
+        self._watched.watchdog.start()
+        for name in start_servers(self._store, self._fleet, self._watched.wanted, self._watched.group_of, now):
+            self._slos.starting(name, now + timedelta(seconds=patience_seconds(self._watched.group_of(name))))
         self._collector = Collector(
-            self._by_name, {name: parts.scraping for name, parts in self._parts.items()}, self._spool.keep,
-            self._history, readers=self._dialects.reader, tracks=tracks, last_ok=last_ok, settings=self._settings,
+            self._watched.by_name, self._watched.scraping, self._spool.keep, self._history,
+            readers=self._watched.dialects.reader, tracks=tracks, last_ok=last_ok, settings=self._watched.settings,
             interval_seconds=self._config.scrape.interval, timeout_seconds=self._config.scrape.timeout,
             boot_id=self._boot_id, clock=self._clock, counters=self._telemetry, listener=self._slos,
         )
@@ -244,7 +212,7 @@ class Daemon:
             self._collector.scrape, interval=self._config.scrape.interval, workers=self._workers_for_scrapes(),
             clock=self._clock, counters=self._telemetry,
         )
-        self._scraping.set_servers(name for name in self._by_name if name not in self._fed)
+        self._scraping.set_servers(name for name in self._watched.by_name if name not in self._watched.fed)
         evaluator, decider, actor = self._make_cycle(now)
         self._messengers.start()
         self._scraping.start()
@@ -267,35 +235,14 @@ class Daemon:
 
     def _feed_tickers(self, collector: Collector) -> Iterator[Ticker]:
         """A thread for each store that has pages of ours."""
-        made = make_feeds(self._config, collector, self._watchdog, self._clock, goes_on=lambda: not self._stopping)
+        watchdog = self._watched.watchdog
+        made = make_feeds(self._config, collector, watchdog, self._clock, goes_on=lambda: not self._stopping)
         for name, feed in made:
             self._feeds.append(feed)
             yield self._ticker(f"feed-{name}", feed.poll, self._config.scrape.interval)
 
     def _ticker(self, name: str, run: Callable[[], None], interval: float) -> Ticker:
         return Ticker(name, run, interval, clock=self._clock, counters=self._telemetry, fatal=self._fatal)
-
-    def _make_fleet(self) -> Fleet:
-        made = {
-            name: managed(self._config, one, self._parts[name], self._clock, started=self._settings.restarted,
-                          polls=self._polls,
-                          version=lambda name=name: self._version(name))  # type: ignore[misc]
-            for name, one in self._configs.items()
-        }
-        return Fleet(
-            groups={group.name: group for group in self.groups},
-            managed={name: one for name, one in made.items() if one is not None},
-            probes={name: parts.live for name, parts in self._parts.items()},
-        )
-
-    def _version(self, name: ServerName) -> str | None:
-        """The engine version: asked now, or as stored with the newest life where the server is down."""
-        known = self._parts[name].probe.version() or self._settings.version(name)
-        if known is not None:
-            return known
-        with self._store.read() as unit:
-            lives = unit.lives.of(name, self._clock.now() - timedelta(days=400), self._clock.now())
-        return next((life.engine_version for life in reversed(lives) if life.engine_version), None)
 
     def _make_cycle(self, now: datetime) -> tuple[Evaluator, Decider, Actor]:
         config = self._config
@@ -314,7 +261,7 @@ class Daemon:
             credit_seconds=2.5 * config.rules.interval, baseline_seconds=config.rules.baseline_window,
             slos=self._slos, daemon=self._daemon_facts,
             peers=self._sharing.outcomes if self._sharing is not None else None,
-            starting=lambda now: still_starting(self._fleet, self._group_of, self._last_ok, now),
+            starting=lambda now: still_starting(self._fleet, self._watched.group_of, self._last_ok, now),
         )
         decider = Decider(
             self._store, self._history, self.groups, self._fleet, receivers=self._router, simulated=config.simulated,
@@ -349,7 +296,7 @@ class Daemon:
             return
         self._trouble = ""
         self._known = {name: Known(found, self._newest_life(name)) for name, found in seen.servers.items()}
-        pages = record(seen, self._by_name, self._slos, self._telemetry)
+        pages = record(seen, self._watched.by_name, self._slos, self._telemetry)
         self._messengers.wake()
         self._telemetry.cycle("ok", self._clock.monotonic() - began)
         self._heart.beat()
@@ -388,53 +335,15 @@ class Daemon:
             self._telemetry.sharing(there.away_seconds, there.waiting, there.given_up)
         self._alarm.look(state.trouble or self._trouble, waiting=state.waiting, lost=state.lost_lately)
 
-    def _remember(self, now: datetime) -> tuple[dict[ServerName, Track], dict[ServerName, datetime]]:
-        """Fill the memory from the store, so that this daemon goes on where the last one stopped."""
-        names = list(self._by_name)
-        with self._store.read() as unit:
-            lives, intervals = recall(unit, names, now, self._history.scraped_seconds)
-            open_lives = {name: unit.lives.open_of(name) for name in names}
-            tracks = {name: resume(name, open_lives[name], unit.heads.of_server(name)) for name in names}
-            last = {name: reading for name in names if (reading := unit.readings.get(name)) is not None}
-        self._history.fill(lives, intervals)
-        last_ok = {name: reading.last_ok for name, reading in last.items() if reading.last_ok is not None}
-        for name, track in tracks.items():
-            # Taken over from another daemon, a head is newer than what we read: a feed goes on from there, not before.
-            newest = max((engine.head.at for engine in track.engines.values()), default=None)
-            if newest is not None:
-                last_ok[name] = max(last_ok.get(name, newest), newest)
-        return tracks, last_ok
-
-    def _launched(self, name: ServerName) -> Setting | None:
-        """The setting that our driver started the running server with; None where it did not start it."""
-        one = self._fleet.managed.get(name)
-        if one is None or not one.driver.acts:
-            return None
-        try:
-            status = one.driver.status()
-        except MonitorError:
-            return None
-        return status.setting if status.state is ServerState.RUNNING else None
-
     def _planner(self) -> Planner:
         return Planner(
             self._store, self._history, self._fleet, max_concurrent=self._config.rollouts.max_concurrent,
-            survivors=Survivors(self._store, self._places).carrying,
+            survivors=Survivors(self._store, self._watched.places).carrying,
         )
-
-    def _places(self, name: ServerName) -> int | None:
-        """Requests that a server takes at once, over all its engines, where its command line says."""
-        one = self._fleet.managed.get(name)
-        if one is None or one.driver.launcher.parsed.max_num_seqs is None:
-            return None
-        return one.driver.launcher.parsed.max_num_seqs * one.driver.launcher.parsed.data_parallel_size
 
     def _newest_life(self, name: ServerName) -> Life | None:
         lives = self._history.newest_lives(name)
         return lives[-1] if lives else None
-
-    def _group_of(self, name: ServerName) -> Group | None:
-        return next((group for group in self.groups if name in group.servers), None)
 
     def _paused(self, now: datetime) -> set[str]:
         with self._store.read() as unit:
@@ -445,7 +354,7 @@ class Daemon:
 
     def _gather(self, name: ServerName) -> Mapping[str, str]:
         page = self._collector.last_page(name) if self._collector is not None else b""
-        return gather(self._by_name[name], page, self._fleet.managed.get(name))
+        return gather(self._watched.by_name[name], page, self._fleet.managed.get(name))
 
     def _keep_evidence(self, evidence: Evidence) -> None:
         with self._store.write() as unit:
@@ -463,10 +372,10 @@ class Daemon:
         view = DaemonView(
             self._store, self._telemetry, self.groups, self.servers, self._clock, self._heart,
             tried_all=self._collector.tried_all, report_file=self.reports.file, live_report=self.reports.live,
-            slos=lambda: self._slos.statuses, known=lambda: self._known, refused=self._polls.refused,
+            slos=lambda: self._slos.statuses, known=lambda: self._known, refused=self._watched.polls.refused,
         )
         scopes = [EVERYTHING, *(group_scope(group.name) for group in self.groups)]
-        scopes += [server_scope(name) for name in self._by_name]
+        scopes += [server_scope(name) for name in self._watched.by_name]
         desk = DaemonDesk(self._store, scopes, self._clock, self.groups)
         host = urlsplit(f"//{config.web.listen}").hostname or ""
         names = frozenset({"localhost", "127.0.0.1", "[::1]", host})

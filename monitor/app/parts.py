@@ -13,8 +13,10 @@ from monitor.actions.probe import LiveProbe
 from monitor.app.inspecting import draft_of, inspection
 from monitor.clock import Clock
 from monitor.config.fleet import credentials
-from monitor.config.model import Config, DriverKind, ServerConfig
+from monitor.config.model import Config
+from monitor.config.servers import DriverKind, ServerConfig
 from monitor.dialects import Dialects
+from monitor.drivers.around import DriverAround
 from monitor.drivers.command import CommandDriver
 from monitor.drivers.command_runner import Commands
 from monitor.drivers.dry_run import DryRunDriver
@@ -23,7 +25,7 @@ from monitor.drivers.launcher import CommandLauncher
 from monitor.drivers.nvml import open_nvml
 from monitor.drivers.process import ProcessDriver, ProcessOptions
 from monitor.drivers.procfs import ProcFs
-from monitor.drivers.protocol import Check, Driver, DriverStatus, Launcher
+from monitor.drivers.protocol import Driver, Launcher
 from monitor.drivers.systemctl import Systemctl
 from monitor.drivers.systemd import SystemdDriver
 from monitor.drivers.unit_command import UnitOptions, UnitReader
@@ -92,49 +94,18 @@ def server_parts(
     return ServerParts(server, (scraping, asking, patient), probe, live)
 
 
-class NotingDriver:
+class NotingDriver(DriverAround):
     """A driver that says when it has started its server, so that the next page begins a new life."""
 
     def __init__(self, driver: Driver, started: Callable[[], None]) -> None:
-        self._driver = driver
+        super().__init__(driver)
         self._started = started
-
-    @property
-    def kind(self) -> str:
-        """The driver's kind."""
-        return self._driver.kind
-
-    @property
-    def acts(self) -> bool:
-        """Whether it touches anything."""
-        return self._driver.acts
-
-    @property
-    def launcher(self) -> Launcher:
-        """What renders the command line."""
-        return self._driver.launcher
-
-    def status(self) -> DriverStatus:
-        """What is there of the server now."""
-        return self._driver.status()
 
     def start(self, setting: Setting, token: str) -> None:
         """Start the server."""
         self._driver.start(setting, token)
         if self._driver.acts:
             self._started()
-
-    def stop(self, *, force: bool = False) -> None:
-        """Stop the server."""
-        self._driver.stop(force=force)
-
-    def log_tail(self, lines: int = 40) -> str:
-        """The last lines of its log."""
-        return self._driver.log_tail(lines)
-
-    def checks(self) -> tuple[Check, ...]:
-        """What must be in place for a start."""
-        return self._driver.checks()
 
 
 def managed(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from monitor.cycle.history import History
 from monitor.cycle.kept import DAY, FINE_SUMS, OTHER_HOURS, OTHERS
 from monitor.intervals.buckets import STEPS
+from monitor.intervals.track import Track, resume
 from monitor.model.interval import Interval
 from monitor.model.life import Life, LifeId
 from monitor.model.server import ServerName
-from monitor.store.api import Unit
+from monitor.store.api import Store, Unit
 
 #: Intervals kept as scraped over all servers: some 4 kB each (measured with a page of vLLM 0.32, all its histograms).
 _SCRAPED = 60_000
@@ -71,3 +73,24 @@ def _of_other_settings(unit: Unit, lives: Sequence[Life], now: datetime) -> list
         left[life.setting] -= len(hours)
         found += hours
     return found
+
+
+def remember(
+    store: Store, history: History, names: Sequence[ServerName], now: datetime
+) -> tuple[dict[ServerName, Track], dict[ServerName, datetime]]:
+    """Fill the memory from the store, so that a daemon goes on where the last one stopped. Raises StoreError.
+
+    What is known of each server's open lives, and when its page was last read.
+    """
+    with store.read() as unit:
+        lives, intervals = recall(unit, names, now, history.scraped_seconds)
+        tracks = {name: resume(name, unit.lives.open_of(name), unit.heads.of_server(name)) for name in names}
+        last = {name: reading for name in names if (reading := unit.readings.get(name)) is not None}
+    history.fill(lives, intervals)
+    last_ok = {name: reading.last_ok for name, reading in last.items() if reading.last_ok is not None}
+    for name, track in tracks.items():
+        # Taken over from another daemon, a head is newer than what we read: a feed goes on from there, not before.
+        newest = max((engine.head.at for engine in track.engines.values()), default=None)
+        if newest is not None:
+            last_ok[name] = max(last_ok.get(name, newest), newest)
+    return tracks, last_ok
