@@ -25,12 +25,28 @@ _GOOD_ENOUGH = (Ready.WRONG_SETTING, Ready.MODELS_MISSING, Ready.CANNOT_ASK, Rea
 def bring_up(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
     """The next step towards a server that serves with the setting its state asks for."""
     if terms.cancelled and change.state is ChangeState.RESTARTING and not terms.is_restart and not terms.is_restore:
-        return _undo(change, terms, now, Outcome.CANCELLED, terms.cancelled)
+        if _serves_on(change, seen):
+            return Step(change=drain_again(change, now), again=True)
+        return _undo(change, seen, terms, now, Outcome.CANCELLED, terms.cancelled)
     if change.stopped_at is None:
         return _stopping(change, seen, terms, now)
     if change.started_at is None:
         return _starting(change, seen, terms, now)
     return _readying(change, seen, terms, now)
+
+
+def _serves_on(change: Change, seen: Seen) -> bool:
+    """Whether the drained server was not asked to end yet (we died in between): others may be using it again."""
+    is_running = seen.status.state is ServerState.RUNNING and not seen.status.stop_asked
+    return is_running and change.drained_at is not None and change.stopped_at is None and change.killed_at is None
+
+
+def _must_be_drained(seen: Seen, terms: Terms) -> bool:
+    """Whether the server that was started serves, if otherwise than asked, and is in use or covered by a pause."""
+    serves = seen.readiness is not None and seen.readiness.ready in (Ready.YES, *_GOOD_ENOUGH)
+    # What we told the balancer before we died is not known: it may have been put back.
+    is_kept_away = terms.has_drain_control and seen.taken_out
+    return serves and (seen.is_paused or not is_kept_away)
 
 
 def _goal(change: Change, terms: Terms) -> Setting:
@@ -51,7 +67,7 @@ def _stopping(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
     sentence = f"{change.server} cannot be ended: it {status.describe()} even after SIGKILL. Nothing is started on top"
     if change.state is ChangeState.UNDOING:
         return give_up(change, now, Outcome.UNDO_FAILED, sentence)
-    return _undo(change, terms, now, Outcome.STOP_FAILED, sentence)
+    return _undo(change, seen, terms, now, Outcome.STOP_FAILED, sentence)
 
 
 def _ending(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step | None:
@@ -126,7 +142,7 @@ def _starting(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
         return give_up(change, now, Outcome.UNDO_FAILED, used, seen.log_tail)
     if not undoing and seen.starts_left < 2 and not terms.is_restart:
         last = f"one start of {change.server} is left for today: it belongs to the setting that works"
-        return _undo(change, terms, now, Outcome.START_FAILED, last)
+        return _undo(change, seen, terms, now, Outcome.START_FAILED, last)
     setting = _goal(change, terms)
     starting = replace(
         change,
@@ -219,7 +235,7 @@ def _failed(
     undoing = change.state is ChangeState.UNDOING
     again = failure.retryable and change.attempts < terms.timing.tries_of_new_setting and seen.starts_left >= 2
     if not undoing and not again:
-        step = _undo(change, terms, now, outcome, sentence)
+        step = _undo(change, seen, terms, now, outcome, sentence)
         rejects = failure.blames_setting and not terms.is_restart and not terms.is_restore
         return replace(step, event=EventKind.START_FAILED, detail=seen.log_tail, rejects=rejects)
     if undoing and (seen.starts_left < 1 or change.attempts >= terms.timing.starts_most):
@@ -244,8 +260,9 @@ def _failed(
     return Step(change=fresh, event=EventKind.PROGRESS, sentence=sentence + wait, detail=seen.log_tail, again=True)
 
 
-def _undo(change: Change, terms: Terms, now: datetime, outcome: Outcome, sentence: str) -> Step:
-    step = go_back(change, terms, now, outcome=outcome, sentence=sentence, serves=False)
+def _undo(change: Change, seen: Seen, terms: Terms, now: datetime, outcome: Outcome, sentence: str) -> Step:
+    serves = _must_be_drained(seen, terms)
+    step = go_back(change, terms, now, outcome=outcome, sentence=sentence, serves=serves)
     if terms.goal != terms.undo_to:
         return step
     # A plain restart goes back to what has just failed: not at once.

@@ -285,7 +285,7 @@ class Executor:
             return
         if after.attempts != before.attempts or after.state is not before.state:
             memory.forget_process()
-        if after.traffic_held != before.traffic_held or after.state is not before.state:
+        if after.traffic_held != before.traffic_held:
             memory.forget_balancer()
 
     def _blind(self, case: Case, rollout: Rollout, error: ActionError, now: datetime) -> list[RolloutEvent]:

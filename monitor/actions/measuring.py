@@ -41,9 +41,9 @@ def _not_warm(change: Change, seen: Seen, terms: Terms, now: datetime) -> Step |
     contradicts = ready in (Ready.WRONG_SETTING, Ready.MODELS_MISSING)
     if not contradicts and not is_over(after(change.deadline or now, terms.timing.unready_seconds), now):
         return None
-    if seen.is_paused:
-        return _held(change, seen, terms, now, "it is not ready any more")
     said = seen.readiness.sentence if seen.readiness is not None else "it does not answer"
+    if seen.is_paused:
+        return _held(change, seen, terms, now, said)
     outcome = Outcome.WRONG_SETTING if contradicts else Outcome.NOT_GENERATING
     sentence = f"{change.server} was ready with {terms.goal.describe()} and is not any more: {said}"
     step = go_back(change, terms, now, outcome=outcome, sentence=sentence, serves=True)

@@ -85,6 +85,8 @@ class FakeServer:
         self.stops: list[float] = []
         self.kills: list[float] = []
         self.cut_requests = 0.0
+        #: How often it went away by itself while it served.
+        self.fell = 0
         self.log = ""
         self._pid = 100
         self._last_pid_exit: int | None = None
@@ -113,6 +115,7 @@ class FakeServer:
                 self.models = tuple(m for m in self.models if m not in behaviour.loses_models)
         elif process.ready_at is not None and now >= process.ready_at + behaviour.dies_at.get(tokens, float("inf")):
             self.log += "EngineDeadError\n"
+            self.fell += 1
             self._gone(1)
 
     def _gone(self, code: int | None) -> None:

@@ -111,7 +111,7 @@ class TestTheWayThere:
         assert world.run()
         words = [line.split()[1].rstrip(":") for line in world.change().history]
         assert words[:3] == ["draining", "restarting", "restarting"]
-        assert world.server.stops == [start + 26]
+        assert world.server.stops == [start + 27]
         assert_serves(world, 3, starts=1)
 
     def test_a_pause_between_the_decision_to_stop_and_the_stop_is_heeded(self) -> None:

@@ -441,6 +441,33 @@ class TestReadiness:
         assert world.run()
         assert world.server.tokens == 2
 
+    @pytest.mark.parametrize("trouble", [{"shows_instead": {3: 5}}, {"unauthorized": True}, {"page_broken": True}])
+    def test_one_that_comes_up_otherwise_than_asked_while_paused_serves_until_the_pause_ends(
+        self, trouble: dict[str, object]
+    ) -> None:
+        world = World()
+        world.begin(3)
+        assert world.until_state("restarting")
+        for name, value in trouble.items():
+            setattr(world.server.behaviour, name, value)
+        world.pause()
+        world.run(900, until=lambda: False)
+        assert world.change().state is ChangeState.UNDOING
+        assert (len(world.server.stops), world.server.serves, world.server.traffic_allowed) == (1, True, True)
+        world.lift()
+        world.server.behaviour.unauthorized = world.server.behaviour.page_broken = False
+        assert world.run()
+        assert (world.server.serves, world.server.tokens, world.server.cut_requests) == (True, 2, 0)
+
+    def test_one_that_comes_up_otherwise_than_asked_is_drained_where_requests_reach_it_at_once(self) -> None:
+        world = World(has_control=False)
+        world.server.quiet = lambda now: now % 60 < 20
+        world.server.behaviour.shows_instead = {3: 5}
+        world.begin(3)
+        assert world.run()
+        assert (world.server.serves, world.server.tokens, world.server.cut_requests) == (True, 2, 0)
+        assert world.change().outcome is Outcome.WRONG_SETTING
+
 
 class TestSmallThings:
     def test_a_server_that_cannot_render_its_own_setting_is_not_touched(self) -> None:

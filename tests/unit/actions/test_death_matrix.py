@@ -6,11 +6,13 @@ Each scenario is first run alive to count its moments, then once for each of the
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from monitor.actions.events import EventKind
+from monitor.errors import ActionError
 from monitor.model.decision import Reason
 from monitor.model.rollout import ChangeState, RolloutState
 from tests.fakes.fake_world import LIMITS, WORSE, World
@@ -179,3 +181,31 @@ def test_the_moments_include_every_act() -> None:
     assert passed == {
         f"{when} {what}" for when in ("before", "after") for what in ("commit", "start", "stop", "take out", "put back")
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("has_control", [True, False])
+def test_called_off_while_we_were_dead_no_request_is_cut_and_the_old_setting_serves(has_control: bool) -> None:
+    moment, moments = 0, 1
+    while moment < moments:
+        world = World(has_control=has_control)
+        world.server.quiet = lambda now: now % 30 < 12
+        world.begin(3)
+        reaper = world.reap = Reaper(moment)
+        for _ in range(4000):
+            try:
+                world.tick()
+            except Died:
+                with suppress(ActionError):
+                    world.orders.roll_back(world.group.name, "ann", world.clock.now())
+                # Who found it idle before we died may find it busy now.
+                world.clock.advance(13)
+                world.new_daemon()
+            if world.is_quiet():
+                break
+            world.clock.advance(2)
+        server, at = world.server, f"moment {moment} of {len(reaper.passed)}"
+        assert (server.cut_requests, server.serves, server.traffic_allowed) == (0, True, True), at
+        assert world.rollout().finished_at is not None
+        moments = max(moments, len(reaper.passed))
+        moment += 1
+    assert moments > 20
