@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from urllib.parse import urlsplit
 
 from monitor.actions.executor import Executor
@@ -21,8 +22,10 @@ from monitor.app.alarm import StoreAlarm
 from monitor.app.desk import DaemonDesk, may_write
 from monitor.app.evidence import gather
 from monitor.app.feeds import make_feeds
+from monitor.app.fleet_view import FleetView
 from monitor.app.heart import Heart
 from monitor.app.messengers import Messengers
+from monitor.app.neighbours import Neighbours, neighbours_of
 from monitor.app.receivers import make_receivers
 from monitor.app.recording import record
 from monitor.app.reports import Reports
@@ -148,6 +151,7 @@ class Daemon:
         self._tickers: list[Ticker] = []
         self._calendar: Calendar | None = None
         self.web: WebServer | None = None
+        self._neighbours: Neighbours | None = None
 
     def start(self) -> None:
         """Start everything. Raises MonitorError; what was started by then is stopped again."""
@@ -178,6 +182,9 @@ class Daemon:
         if self.web is not None:
             self.web.stop()
             self.web = None
+        if self._neighbours is not None:
+            self._neighbours.close()
+            self._neighbours = None
         self._close_rights()
         self._watched.close()
 
@@ -369,7 +376,8 @@ class Daemon:
         config = self._config
         token = secret(config.web, "token")
         assert self._collector is not None
-        view = DaemonView(
+        near = self._neighbours = neighbours_of(config, self._sharing, self._clock)
+        view = (DaemonView if near is None else partial(FleetView, near))(
             self._store, self._telemetry, self.groups, self.servers, self._clock, self._heart,
             tried_all=self._collector.tried_all, report_file=self.reports.file, live_report=self.reports.live,
             slos=lambda: self._slos.statuses, known=lambda: self._known, refused=self._watched.polls.refused,

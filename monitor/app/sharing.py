@@ -162,6 +162,10 @@ class Sharing:
             trouble=self._trouble, away_seconds=away, waiting=self._waiting, given_up=self._given_up
         )
 
+    def present(self) -> list[str]:
+        """Other hosts that give signs of life."""
+        return [host.name for host in self._member.standing.hosts if host.silent_since is None]
+
     def outcomes(self, now: datetime) -> Iterator[RuleOutcome]:
         """Whether other hosts are silent; told by one daemon of the fleet."""
         standing = self._member.standing

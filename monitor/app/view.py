@@ -89,6 +89,10 @@ class DaemonView:
             self._refused(name)
         return may
 
+    def fleet_trouble(self) -> str:
+        """Nothing: this host shows itself alone."""
+        return ""
+
     def overview(self) -> dict[str, Any]:
         """How everything stands now."""
         with self._store.read() as unit:

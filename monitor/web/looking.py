@@ -105,8 +105,11 @@ def add_routes(app: Flask, source: Source, target: float) -> None:
     @app.get("/silences")
     def silences() -> Response:
         view = source.overview()
-        scopes = ["*", *(f"group:{group['name']}" for group in view["groups"])]
-        scopes += [f"server:{server['name']}" for group in view["groups"] for server in group["servers"]]
+        # What other hosts watch is theirs to pause.
+        near = view.get("fleet", {}).get("host")
+        scopes = ["*", *(f"group:{group['name']}" for group in view["groups"] if group.get("is_here", True))]
+        scopes += [f"server:{server['name']}" for group in view["groups"] for server in group["servers"]
+                   if server.get("host") == near]
         return page("silences", found=source.muted(7.0), scopes=scopes, wanted=request.args.get("matchers", ""))
 
     @app.get("/evidence/<name>")

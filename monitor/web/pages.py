@@ -48,7 +48,8 @@ def make_app(
     @app.context_processor
     def everywhere() -> dict[str, Any]:
         g.cookie = request.cookies.get(COOKIE) or guard.new_cookie()
-        return {"simulated": simulated, "me": guard.caller(request), "proof": guard.proof(g.cookie), "target": target}
+        return {"simulated": simulated, "me": guard.caller(request), "proof": guard.proof(g.cookie), "target": target,
+                "fleet_trouble": source.fleet_trouble()}
 
     @app.after_request
     def headers(response: Response) -> Response:

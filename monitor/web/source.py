@@ -36,7 +36,14 @@ class Source(Protocol):
         ...
 
     def overview(self) -> Plain:
-        """How everything stands now: groups with servers, alerts, pauses, SLOs."""
+        """How everything stands now: groups with servers, alerts, pauses, SLOs.
+
+        Where hosts share a database also `fleet`, with each server's host, and of all hosts.
+        """
+        ...
+
+    def fleet_trouble(self) -> str:
+        """Why other hosts' servers are missing, or shown as they were; empty where nothing is wrong."""
         ...
 
     def trends(self) -> Mapping[str, Sequence[float | None]]:
