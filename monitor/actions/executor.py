@@ -94,6 +94,11 @@ class Executor:
             raise broken[0]
         return events
 
+    def end(self) -> None:
+        """The daemon stops: rights under which nothing goes on are given back. Raises StoreError."""
+        with self._store.read() as unit:
+            self._rights.end({rollout.group for rollout in unit.rollouts.active()})
+
     def _advance(self, rollout: Rollout, now: datetime, steady: datetime) -> list[RolloutEvent]:
         events: list[RolloutEvent] = []
         for _ in range(_STEPS_A_TICK):

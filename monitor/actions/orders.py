@@ -103,6 +103,10 @@ class Orders:
                 return self._store_rollout(unit, decision, requested_by, now)
         except ActiveRolloutExists as error:
             raise ActionError(str(error), reason="active_rollout", retryable=True) from error
+        except ActionError as error:
+            if error.reason != "active_rollout":
+                self._rights.drop(group.name)
+            raise
 
     def restart(
         self, server: ServerName, why: str, now: datetime, *, requested_by: str, reason: Reason, incident: str = ""

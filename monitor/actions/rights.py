@@ -2,14 +2,15 @@
 
 Rollouts are carried out from the local store, so that none stands still while the database is away; only beginning one
 needs it. The right is long, and prolonged while a rollout goes on: a daemon that died keeps others out for that long.
+It is given back at once when its rollout ends, when nothing began under it, and when the daemon stops in order.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Protocol
@@ -20,12 +21,13 @@ from monitor.errors import ActionError, StoreError
 from monitor.model.rollout import Lease
 from monitor.model.server import GroupName
 from monitor.store.api import Store, Unit
+from monitor.store.naming import NameTaken, confirm_name
 
 log = logging.getLogger(__name__)
 
-#: Age of a right, and how often it is prolonged (seconds): a database that is away costs a wait at each try.
+#: Age of a right, and how often it is prolonged, or tried again (seconds): a database that is away costs a wait a try.
 RIGHT_SECONDS, PROLONGED_SECONDS = 1800.0, 60.0
-#: How long a right may be held before its rollout is stored (seconds): what is asked for in between takes its time.
+#: How long a right may be held before its rollout is seen (seconds): what is asked for in between takes its time.
 _BEGINS_SECONDS = 120.0
 
 
@@ -37,7 +39,15 @@ class Rights(Protocol):
         ...
 
     def keep(self, groups: Collection[GroupName], now: datetime) -> None:
-        """Prolong the rights to these groups and give all others back; never raises."""
+        """Prolong the rights to these groups, whose rollouts go on, and give others back; never raises."""
+        ...
+
+    def drop(self, group: GroupName) -> None:
+        """Give back a right under which nothing began; never raises."""
+        ...
+
+    def end(self, groups: Collection[GroupName]) -> None:
+        """The daemon stops: give everything back but the rights to these groups, whose rollouts the next one ends."""
         ...
 
 
@@ -50,26 +60,38 @@ class OwnRights:
     def keep(self, groups: Collection[GroupName], now: datetime) -> None:
         """Nothing to keep."""
 
+    def drop(self, group: GroupName) -> None:
+        """Nothing to give back."""
+
+    def end(self, groups: Collection[GroupName]) -> None:
+        """Nothing to give back."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A group's lease and its slot, since when (monotonic seconds)."""
+    """A group's lease and its slot, since when (monotonic seconds), and whether its rollout was seen."""
 
     own: Lease
     slot: Lease
     since: float
+    begun: bool = False
 
 
 class FleetRights:
     """Rights as leases of the fleet's database. Safe from the thread that decides and the one that acts."""
 
-    def __init__(self, shared: Store, holder: str, clock: Clock, *, max_concurrent: int = 1) -> None:
+    def __init__(
+        self, shared: Store, holder: str, clock: Clock, *, name: Callable[[], Lease | None], max_concurrent: int = 1
+    ) -> None:
+        """`name` gives the right to the name `holder`; None while another daemon has it: then nothing may begin."""
         self._shared = shared
         self._holder = holder
+        self._name = name
         self._clock = clock
         self._slots = tuple(f"rollouts:{number + 1}" for number in range(max_concurrent))
         self._held: dict[GroupName, _Held] = {}
         self._kept_at: float | None = None
+        self._failed_at: float | None = None
         self._lock = threading.Lock()
 
     def take(self, group: GroupName, now: datetime) -> None:
@@ -78,35 +100,64 @@ class FleetRights:
             self._take(group, now)
 
     def keep(self, groups: Collection[GroupName], now: datetime) -> None:
-        """Prolong now and then; what fails is tried again, and ends by itself where it is no longer wanted."""
+        """Give back at once, prolong now and then; what fails is tried again a minute later."""
         moment = self._clock.monotonic()
         with self._lock:
+            self._held |= {g: replace(held, begun=True) for g, held in self._held.items() if g in groups}
             # One that was taken a moment ago has no rollout yet.
-            gone = [g for g, held in self._held.items() if g not in groups and moment - held.since >= _BEGINS_SECONDS]
-            due = self._kept_at is None or moment - self._kept_at >= PROLONGED_SECONDS
-            if not (groups or gone) or not due:
+            gone = [g for g, held in self._held.items()
+                    if g not in groups and (held.begun or moment - held.since >= _BEGINS_SECONDS)]
+            if self._failed_at is not None and moment - self._failed_at < PROLONGED_SECONDS:
                 return
-            self._kept_at = moment
+            due = self._kept_at is None or moment - self._kept_at >= PROLONGED_SECONDS
             try:
-                for group in gone:
-                    held = self._held.pop(group)
-                    self._shared.transact(partial(_release, held=held))
-                for group in groups:
-                    self._take(group, now)
+                self._give_back(gone)
+                for group in groups if due else ():
+                    self._take(group, now, begun=True)
+                    self._kept_at = moment
+                self._failed_at = None
             except (ActionError, StoreError) as error:
-                log.warning("right to change not prolonged: %s", error)
+                self._failed_at = moment
+                log.warning("right to change not prolonged or given back: %s", error)
 
-    def _take(self, group: GroupName, now: datetime) -> None:
+    def drop(self, group: GroupName) -> None:
+        """Give it back unless a rollout was seen under it."""
+        with self._lock:
+            if group in self._held and not self._held[group].begun:
+                self._give_back_if_there([group])
+
+    def end(self, groups: Collection[GroupName]) -> None:
+        """Give back all but these; where the database is away they end by themselves."""
+        with self._lock:
+            self._give_back_if_there([group for group in self._held if group not in groups])
+
+    def _give_back_if_there(self, groups: Collection[GroupName]) -> None:
+        try:
+            self._give_back(groups)
+        except StoreError as error:
+            log.warning("right to change not given back, it ends in %.0f min: %s", RIGHT_SECONDS / 60, error)
+
+    def _give_back(self, groups: Collection[GroupName]) -> None:
+        for group in groups:
+            self._shared.transact(partial(_release, held=self._held[group]))
+            del self._held[group]
+
+    def _take(self, group: GroupName, now: datetime, *, begun: bool = False) -> None:
         try:
             own, slot = self._shared.transact(lambda unit: self._leases(unit, group, now))
+        except NameTaken as error:
+            raise ActionError(str(error), reason="not_coordinator", retryable=True) from error
         except StoreError as error:
             raise ActionError(
                 f"the fleet's database is away, so nobody knows who else changes {group}: {error}",
                 reason="fleet_store_away", retryable=True,
             ) from error  # fmt: skip
-        self._held[group] = _Held(own, slot, self._clock.monotonic())
+        before = self._held.get(group)
+        begun = begun or (before is not None and before.begun)
+        self._held[group] = _Held(own, slot, self._clock.monotonic(), begun)
 
     def _leases(self, unit: Unit, group: GroupName, now: datetime) -> tuple[Lease, Lease]:
+        confirm_name(unit, self._name(), now)
         own = unit.leases.acquire(lease_name(group), self._holder, RIGHT_SECONDS, now)
         if own is None:
             held = unit.leases.get(lease_name(group))

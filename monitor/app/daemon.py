@@ -130,7 +130,7 @@ class Daemon:
         self._slos = SloKeeper(store, rules.slos, self.groups, answers=self._answers)
         self._reading_back: threading.Thread | None = None
         gate = FleetGate(self._slos.refusal, self._history, Survivors(store, self._watched.places).carrying)
-        rights, self._close_rights = rights_of(config, holder, clock)
+        rights = rights_of(config, holder, clock, sharing)
         self._executor = Executor(
             store, clock, self._fleet, judge, holder=holder, gate=gate, timing=timing, on_event=sink, rights=rights,
         )  # fmt: skip
@@ -185,8 +185,15 @@ class Daemon:
         if self._neighbours is not None:
             self._neighbours.close()
             self._neighbours = None
-        self._close_rights()
+        self._end_acting()
         self._watched.close()
+
+    def _end_acting(self) -> None:
+        """Nothing acts any more: other hosts need not wait for what ended."""
+        try:
+            self._executor.end()
+        except MonitorError as error:
+            log.warning("rights to change not looked through: %s", error)
 
     def _stop_slos(self) -> None:
         """End reading back, and store the checks of the last turn."""

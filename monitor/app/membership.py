@@ -16,9 +16,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from monitor.clock import Clock
+from monitor.config.instance import own_instance
 from monitor.model.rollout import Lease
 from monitor.model.server import ServerName
 from monitor.store.api import Store, Unit
+from monitor.store.naming import NameTaken, Naming, confirm_name
 from monitor.store.shipping import WATCH, watch_lease
 
 log = logging.getLogger(__name__)
@@ -74,23 +76,38 @@ class Member:
         self._clock = clock
         self.lease_seconds = lease_seconds
         self._fences = _read(self._file)
+        self._naming = Naming(holder, own_instance(folder), lease_seconds)
         self._free_since: dict[ServerName, float] = {}
         self.standing = Standing()
         self.has_beaten = False
+
+    @property
+    def name(self) -> Lease | None:
+        """Our right to the host's name; None while we do not have it, and then nothing is to be done in the fleet."""
+        return self._naming.lease
 
     def remembered(self) -> frozenset[ServerName]:
         """Servers that were ours the last time, for a start while the database is away."""
         return frozenset(self._fences)
 
     def beat(self, candidates: Iterable[Candidate], pools: Collection[str], busy: Collection[ServerName]) -> Standing:
-        """Prolong what is ours, take what is free and ours to take, give back what is another's. Raises StoreError.
+        """Prolong what is ours, take what is free and ours to take, give back what is another's.
 
-        `busy` are servers of which something of ours is under way: they are not given back yet.
+        Raises StoreError; NameTaken where another daemon has our host's name: then nothing is ours, and what anybody
+        holds is another's. `busy` are servers of which something of ours is under way: they are not given back yet.
         """
         now = self._clock.now()
         wanted = {one.server: one for one in candidates}
         before = self.standing
-        found = self._shared.transact(lambda unit: self._beat(unit, wanted, pools, busy, before, now))
+        try:
+            found, name = self._shared.transact(lambda unit: self._beat(unit, wanted, pools, busy, before, now))
+        except NameTaken:
+            self._naming.claimed(None)
+            with self._shared.read() as unit:
+                self.standing = Standing(others=_held(unit, wanted, now))
+            self.has_beaten = True
+            raise
+        self._naming.claimed(name)
         for server in found.leases.keys() - before.leases.keys():
             log.info("server is ours now server=%s fence=%d", server, found.leases[server].fence)
         for server in before.leases.keys() - found.leases.keys():
@@ -109,23 +126,32 @@ class Member:
 
     def role(self, name: str, ttl_seconds: float) -> bool:
         """Whether we hold the right to some work of the whole fleet now. Raises StoreError."""
+        now = self._clock.now()
         with self._shared.write() as unit:
-            return unit.leases.acquire(f"{ROLE}{name}", self.holder, ttl_seconds, self._clock.now()) is not None
+            confirm_name(unit, self.name, now)
+            return unit.leases.acquire(f"{ROLE}{name}", self.holder, ttl_seconds, now) is not None
 
     def leave(self) -> None:
         """Say goodbye, so that nobody pages for our silence. Servers stay ours until their leases end: we may be back.
 
         Raises StoreError.
         """
+        if self.name is None:
+            return
         with self._shared.write() as unit:
+            confirm_name(unit, self.name, self._clock.now())
             lease = unit.leases.get(f"{HOST}{self.holder}")
             if lease is not None and lease.holder == self.holder:
                 unit.leases.release(lease)
+            unit.leases.release(self.name)
 
     def _beat(
         self, unit: Unit, wanted: Mapping[ServerName, Candidate], pools: Collection[str], busy: Collection[ServerName],
         before: Standing, now: datetime,
-    ) -> Standing:
+    ) -> tuple[Standing, Lease]:
+        self._naming.claim(unit, now)
+        if self._naming.is_new:
+            self._start_anew(unit, now)
         present = [f"{HOST}{self.holder}", *(f"{POOL}{pool}/{self.holder}" for pool in pools), WATCHMAN]
         held = unit.leases.hold(present, self.holder, self.lease_seconds, now)
         members = _members(unit.leases.standing(POOL, now))
@@ -146,11 +172,19 @@ class Member:
             server: lease.holder for server, (lease, in_force) in watched.items()
             if server in wanted and lease.holder != self.holder and in_force and server not in leases
         }
-        return Standing(
+        standing = Standing(
             leases=leases, leaving=frozenset(leaving & leases.keys()), others=others,
             unknown=frozenset(before.unknown & leases.keys()) | self._unknown(leases),
             hosts=tuple(self._hosts(unit, now)), is_watchman=WATCHMAN in held,
         )
+        # Prolonged once more at the end, so that it outlives all that rests on it.
+        return standing, self._naming.claim(unit, now)
+
+    def _start_anew(self, unit: Unit, now: datetime) -> None:
+        """Give back servers under our name whose fence is not the one we know: taken anew, they count as unknown."""
+        for lease, _ in unit.leases.standing(WATCH, now):
+            if lease.holder == self.holder and self._fences.get(ServerName(lease.name[len(WATCH) :])) != lease.fence:
+                unit.leases.release(lease)
 
     def _may_take(
         self, one: Candidate, standing: tuple[Lease, bool] | None, members: Mapping[str, Collection[str]]
@@ -195,6 +229,13 @@ class Member:
             partial.replace(self._file)
         except OSError as error:
             log.warning("fences of servers not written down: %s", error.strerror)
+
+
+def _held(unit: Unit, wanted: Collection[ServerName], now: datetime) -> dict[ServerName, str]:
+    """Which of these servers anybody watches, and under which name."""
+    standing = {ServerName(lease.name[len(WATCH) :]): lease.holder
+                for lease, in_force in unit.leases.standing(WATCH, now) if in_force}
+    return {server: standing[server] for server in wanted if server in standing}
 
 
 def _members(pools: Iterable[tuple[Lease, bool]]) -> dict[str, set[str]]:

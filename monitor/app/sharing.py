@@ -17,6 +17,7 @@ from monitor.app.watched import note_watched
 from monitor.clock import Clock
 from monitor.errors import StoreError
 from monitor.model.outcome import RuleOutcome, Truth
+from monitor.model.rollout import Lease
 from monitor.model.server import Group, Server, ServerName
 from monitor.notify.words import duration_words
 from monitor.store import Retention
@@ -113,6 +114,10 @@ class Sharing:
         """Say which servers are watched now; one of them that is to go elsewhere is given back once it is not."""
         self._watched, self._groups = tuple(servers), tuple(groups)
         self._mirrored_at = None
+
+    def name(self) -> Lease | None:
+        """Our right to this host's name in the fleet; None while it is not ours, or the database was never there."""
+        return self._member.name
 
     def owned(self) -> frozenset[ServerName]:
         """Servers that are ours to watch. While the database was never there: those of the file, and the last ones."""
@@ -232,13 +237,15 @@ class Sharing:
         self._member.beat(self._candidates, self._pools, {*(one.name for one in self._watched), *waiting})
 
     def _move(self) -> None:
-        """Bring over what waits, and every minute what changed in small tables."""
-        now = self._clock.now()
+        """Bring over what waits, and every minute what changed in small tables; nothing while our name is another's."""
+        now, name = self._clock.now(), self._member.name
+        if name is None:
+            return
         with self._moving:
             standing = self._member.standing
             leases = {server: lease for server, lease in standing.leases.items() if server not in standing.unknown}
             for _ in range(_BATCHES_A_TURN):
-                shipped = ship(self._local, self.store, self._member.holder, leases, now)
+                shipped = ship(self._local, self.store, name, self._member.holder, leases, now)
                 if shipped.given_up:
                     self._given_up += shipped.given_up
                     log.warning("given up, since their servers are watched by others rows=%d", shipped.given_up)

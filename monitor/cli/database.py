@@ -38,6 +38,8 @@ def db_upgrade(ctx: typer.Context, shared: Shared = False, as_json: Json = False
             raise MonitorError(f"{folder}: cannot be made ({error.strerror})") from error
     with _writing(context, shared) as store:
         steps = store.upgrade()
+        # Else what comes before the night would wait outside its day until then.
+        store.make_days(SystemClock().now())
         revision = store.revision()
         name = store.name if shared else str(context.folder() / LOCAL_DB)
     if as_json:

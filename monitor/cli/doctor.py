@@ -16,6 +16,7 @@ from monitor.clock import SystemClock
 from monitor.config.everything import every_problem
 from monitor.config.load import load, secret
 from monitor.config.model import Config
+from monitor.config.running import is_running
 from monitor.doctor.daemon import check_daemon
 from monitor.doctor.files import check_data_folder, check_secrets
 from monitor.doctor.finding import Area, Finding, State, Subject, has_problem
@@ -23,6 +24,7 @@ from monitor.doctor.host import check_clock, check_gpus, check_limits
 from monitor.doctor.pairs import check_pair
 from monitor.doctor.receivers import check_receivers
 from monitor.doctor.servers import check_servers
+from monitor.doctor.shared import check_shared
 from monitor.doctor.storage import check_store
 from monitor.doctor.unit import check_unit
 from monitor.errors import ConfigError
@@ -39,7 +41,7 @@ def doctor(
     deep: Annotated[bool, typer.Option("--deep", help="Read the whole store for damage, however large it is.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Look at configuration, files, store, daemon, unit, host, receivers and each server; say what to do."""
+    """Look at configuration, files, stores, daemon, unit, host, receivers and each server; say what to do."""
     context: Context = ctx.obj
     # What a library logs of a request that failed stands in the finding.
     logging.getLogger("slack_sdk").setLevel(logging.CRITICAL)
@@ -70,6 +72,8 @@ def examine(context: Context, *, deep: bool) -> Iterator[Finding]:
         yield from check_secrets(path, config)
     yield from check_data_folder(folder)
     yield from check_store(folder / LOCAL_DB, deep=deep)
+    if config is not None:
+        yield from check_shared(config, folder, clock, is_running=is_running(folder))
     yield from check_daemon(folder, _token(config))
     yield from check_unit(config.rules.interval if config is not None else 60.0)
     yield check_clock()

@@ -16,6 +16,7 @@ from monitor.model.life import Head, Life
 from monitor.model.rollout import Lease
 from monitor.model.server import ServerName
 from monitor.store.api import Store, Unit, Unshipped
+from monitor.store.naming import confirm_name
 
 #: Rows in one batch, unless one server alone has more: a few hundred milliseconds.
 BATCH = 2000
@@ -47,8 +48,10 @@ class _Batch:
     more: bool
 
 
-def ship(local: Store, shared: Store, holder: str, leases: Mapping[ServerName, Lease], now: datetime) -> Shipped:
-    """Bring over what waits of some servers; `leases` are those of `holder`, by server.
+def ship(
+    local: Store, shared: Store, name: Lease, holder: str, leases: Mapping[ServerName, Lease], now: datetime
+) -> Shipped:
+    """Bring over what waits of some servers; `leases` are those of `holder`, by server, `name` its right to that name.
 
     Rows of a server that nobody holds now wait on: it may be ours again. Raises StoreError; the queue is then as it
     was, and what reached the database already is passed over the next time.
@@ -57,7 +60,7 @@ def ship(local: Store, shared: Store, holder: str, leases: Mapping[ServerName, L
         batch = _read(unit)
     if not batch.rows:
         return Shipped()
-    stored, ours, lost = shared.transact(lambda unit: _write(unit, batch, holder, leases, now))
+    stored, ours, lost = shared.transact(lambda unit: _write(unit, batch, name, holder, leases, now))
     done = [row for row in batch.rows if row.server in ours or row.server in lost]
     with local.write(durable=False) as unit:
         unit.unshipped.remove(done)
@@ -115,9 +118,10 @@ def _read(unit: Unit) -> _Batch:
 
 
 def _write(
-    unit: Unit, batch: _Batch, holder: str, leases: Mapping[ServerName, Lease], now: datetime
+    unit: Unit, batch: _Batch, name: Lease, holder: str, leases: Mapping[ServerName, Lease], now: datetime
 ) -> tuple[int, set[ServerName], set[ServerName]]:
     """Intervals stored; servers that are ours, and those that another has taken meanwhile."""
+    confirm_name(unit, name, now)
     servers = {row.server for row in batch.rows}
     names = unit.leases.confirm((leases[server] for server in servers if server in leases), now)
     ours = {server for server in servers if server in leases and leases[server].name in names}

@@ -15,6 +15,7 @@ from monitor.store.copying import copy
 from monitor.store.database import Database
 from monitor.store.edges import EdgesCache
 from monitor.store.inspecting import ages, lags
+from monitor.store.partitions import make_partitions
 from monitor.store.refusals import StoreBusy
 from monitor.store.retention import prune
 from monitor.store.rolling import roll_up
@@ -128,6 +129,11 @@ class SqlStore:
         """Delete what is older than `keep` allows, once it is rolled up."""
         self.roll_up(now)
         return prune(self._database, now, keep)
+
+    def make_days(self, now: datetime) -> list[str]:
+        """Make the partitions of the days to come where they are missing; the names of new ones."""
+        with self._database.writing(durable=True) as connection:
+            return make_partitions(connection, now)
 
     def close(self) -> None:
         """Let go of every connection."""

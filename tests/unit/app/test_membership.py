@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from monitor.app.membership import GONE, Candidate, Member
+from monitor.app.membership import GONE, Candidate, Host, Member
 from monitor.errors import StoreError
 from monitor.model.server import ServerName
+from monitor.store.naming import NameTaken
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.memory_store import MemoryStore
 
@@ -26,6 +28,16 @@ class Bench:
         home = self.folder / name
         home.mkdir(exist_ok=True)
         return Member(self.shared, name, home, self.clock, lease_seconds=60.0)
+
+    def twin(self, name: str, place: str = "elsewhere") -> Member:
+        """Another daemon of that name, on a folder of its own."""
+        home = self.folder / place / name
+        home.mkdir(parents=True, exist_ok=True)
+        return Member(self.shared, name, home, self.clock, lease_seconds=60.0)
+
+    def seen_from(self, name: str) -> tuple[Host, ...]:
+        """Hosts that somebody else finds."""
+        return self.member(name).beat([], [], []).hosts
 
     def beats(self, *members: Member, times: int = 1, busy: Iterable[ServerName] = ()) -> None:
         for _ in range(times):
@@ -130,6 +142,50 @@ def test_one_of_all_is_the_watchman_and_work_of_the_fleet_has_one_holder(bench: 
     bench.clock.advance(61)
     bench.beats(second, first)
     assert second.standing.is_watchman and second.role("report", 60)
+
+
+class TestTwoOfOneName:
+    def test_the_second_is_refused_and_holds_nothing_until_the_first_is_gone(self, bench: Bench) -> None:
+        first, second = bench.member("h1"), bench.twin("h1")
+        bench.beats(first)
+        with pytest.raises(NameTaken, match=r"another acceptd has this name in the fleet \(.+@.+:.*/h1\)"):
+            bench.beats(second)
+        assert (second.name, second.standing.leases, second.standing.is_watchman) == (None, {}, False)
+        # It watches nothing that anybody does, though the holder's name is its own.
+        assert second.standing.others == {one.server: "h1" for one in FOUND}
+        with pytest.raises(NameTaken):
+            second.role("report", 60)
+        bench.beats(first)
+        second.leave()  # says no goodbye in the other's name
+        assert [one.name for one in bench.seen_from("h9")] == ["h1"]
+        bench.clock.advance(61)
+        bench.beats(second)
+        assert len(second.standing.leases) == 40
+        assert len(second.standing.unknown) == 40  # what the first one counted must be taken over
+        with pytest.raises(NameTaken):
+            bench.beats(first)  # it slept, and wakes up too late
+
+    def test_a_restart_on_the_same_folder_is_not_kept_waiting(self, bench: Bench) -> None:
+        bench.beats(bench.member("h1"))
+        again = bench.member("h1")
+        bench.beats(again)
+        assert (len(again.standing.leases), again.standing.unknown) == (40, frozenset())
+
+    def test_after_a_goodbye_another_folder_may_have_it_at_once(self, bench: Bench) -> None:
+        first, second = bench.member("h1"), bench.twin("h1")
+        bench.beats(first)
+        first.leave()
+        bench.beats(second)
+        # Leases of servers are still in force, under the same name: not taken for its own past.
+        assert len(second.standing.unknown) == 40
+
+    def test_a_copied_folder_is_told_apart(self, bench: Bench) -> None:
+        first = bench.member("h1")
+        bench.beats(first)
+        shutil.copytree(bench.folder / "h1", bench.folder / "copy" / "h1")
+        bench.beats(bench.twin("h1", "copy"))
+        with pytest.raises(NameTaken, match="runs on a copy of this data folder"):
+            bench.beats(first)
 
 
 def test_while_the_database_is_away_what_was_found_last_stands(bench: Bench) -> None:

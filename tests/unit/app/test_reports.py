@@ -168,7 +168,10 @@ class Sharing:
         self._member = Member(shared, host, folder, clock, lease_seconds=60.0)
 
     def role(self, name: str, ttl_seconds: float) -> bool:
-        return not self.trouble and self._member.role(name, ttl_seconds)
+        if self.trouble:
+            return False
+        self._member.beat([], [], [])
+        return self._member.role(name, ttl_seconds)
 
     def state(self) -> SharingState:
         return SharingState(trouble=self.trouble, away_seconds=None, waiting=0, given_up=0)

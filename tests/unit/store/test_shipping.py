@@ -12,6 +12,7 @@ import pytest
 from monitor.model.life import LastReading, Life, LifeId
 from monitor.model.rollout import Lease
 from monitor.model.server import ServerName
+from monitor.store.naming import NameTaken, Naming
 from monitor.store.pages import Page
 from monitor.store.refusals import StoreAway
 from monitor.store.shipping import Shipped, adopt, ship, watch_lease
@@ -33,6 +34,9 @@ class Host:
         self.store = MemoryStore()
         self.spool = Spool(self.store, None, FakeClock(), ship=True)
         self.leases: dict[ServerName, Lease] = {}
+        naming = Naming(name, f"folder-of-{name}", 1e6)
+        with shared.write() as unit:
+            self.right = naming.claim(unit, T0)
 
     def take(self, *servers: ServerName, now: float = 0.0) -> None:
         with self.shared.write() as unit:
@@ -51,7 +55,7 @@ class Host:
         self.spool.keep(Page(lives=(of,) if begins else (), heads=(moved,), intervals=closed, last=last))
 
     def ship(self, now: float = 0.0) -> Shipped:
-        return ship(self.store, self.shared, self.name, self.leases, at(now))
+        return ship(self.store, self.shared, self.right, self.name, self.leases, at(now))
 
 
 def chain(store: MemoryStore, server: ServerName) -> list[tuple[float, float]]:
@@ -210,3 +214,20 @@ def test_any_history_of_handovers_counts_everything_once() -> None:
         assert found[0][0] == 0
         assert all(one[1] == two[0] for one, two in pairwise(found))
         assert heads(shared) == {ONE.id: found[-1][1]}
+
+
+def test_who_has_lost_its_name_to_another_brings_nothing() -> None:
+    """Given a twin of the same name, under which the leases still hold."""
+    shared = MemoryStore()
+    host = Host("h1", shared)
+    host.take(A)
+    host.page(ONE, 1)
+    host.page(ONE, 2)
+    with shared.write() as unit:
+        unit.leases.release(host.right)
+        Naming("h1", "another folder", 60.0).claim(unit, T0)
+    with pytest.raises(NameTaken):
+        host.ship()
+    assert chain(shared, A) == []
+    with host.store.read() as unit:
+        assert unit.unshipped.count() > 0  # kept, until the name is its own again or it has another
