@@ -20,12 +20,13 @@ from monitor.actions.orders import Orders
 from monitor.actions.step import Timing
 from monitor.app.alarm import StoreAlarm
 from monitor.app.desk import DaemonDesk, may_write
+from monitor.app.errands import LOOK_SECONDS
 from monitor.app.evidence import gather
 from monitor.app.feeds import make_feeds
 from monitor.app.fleet_view import FleetView
 from monitor.app.heart import Heart
 from monitor.app.messengers import Messengers
-from monitor.app.neighbours import Neighbours, neighbours_of
+from monitor.app.reach import Reach
 from monitor.app.receivers import make_receivers
 from monitor.app.recording import record
 from monitor.app.reports import Reports
@@ -104,7 +105,11 @@ class Daemon:
         self._fleet = self._watched.fleet
         self.servers, self.groups = self._watched.all, self._watched.groups
         self._feeds: list[Feed] = []
-        self._messengers = Messengers(config, store, telemetry, clock)
+        self._reach = None if sharing is None else Reach(config, sharing, clock)
+        self._messengers = Messengers(
+            config, store, telemetry, clock, shared=self._reach.store if self._reach is not None else None,
+            errands=self._reach.errands if self._reach is not None else None,
+        )
         self._router = self._messengers.router
         self.reports = Reports(
             store, self.groups, config.report, config.data_dir / "reports", host=host_name(config),
@@ -151,7 +156,6 @@ class Daemon:
         self._tickers: list[Ticker] = []
         self._calendar: Calendar | None = None
         self.web: WebServer | None = None
-        self._neighbours: Neighbours | None = None
 
     def start(self) -> None:
         """Start everything. Raises MonitorError; what was started by then is stopped again."""
@@ -182,9 +186,8 @@ class Daemon:
         if self.web is not None:
             self.web.stop()
             self.web = None
-        if self._neighbours is not None:
-            self._neighbours.close()
-            self._neighbours = None
+        if self._reach is not None:
+            self._reach.close()
         self._end_acting()
         self._watched.close()
 
@@ -236,6 +239,9 @@ class Daemon:
             self._ticker("spool", self._drain, SPOOL_SECONDS),
             *self._feed_tickers(self._collector),
         ]
+        if self._reach is not None:
+            taking = self._reach.taking(self._store, self._messengers.presses)
+            self._tickers.append(self._ticker("errands", taking.turn, LOOK_SECONDS))
         for ticker in self._tickers:
             ticker.start()
         self._calendar = Calendar(self._telemetry)
@@ -383,7 +389,7 @@ class Daemon:
         config = self._config
         token = secret(config.web, "token")
         assert self._collector is not None
-        near = self._neighbours = neighbours_of(config, self._sharing, self._clock)
+        near = self._reach.neighbours if self._reach is not None else None
         view = (DaemonView if near is None else partial(FleetView, near))(
             self._store, self._telemetry, self.groups, self.servers, self._clock, self._heart,
             tried_all=self._collector.tried_all, report_file=self.reports.file, live_report=self.reports.live,
@@ -391,7 +397,8 @@ class Daemon:
         )
         scopes = [EVERYTHING, *(group_scope(group.name) for group in self.groups)]
         scopes += [server_scope(name) for name in self._watched.by_name]
-        desk = DaemonDesk(self._store, scopes, self._clock, self.groups)
+        errands = self._reach.errands if self._reach is not None else None
+        desk = DaemonDesk(self._store, scopes, self._clock, self.groups, errands=errands)
         host = urlsplit(f"//{config.web.listen}").hostname or ""
         names = frozenset({"localhost", "127.0.0.1", "[::1]", host})
         app = make_app(

@@ -11,14 +11,18 @@ from typing import Any
 
 from monitor.actions import asking
 from monitor.actions.drift import release_all
+from monitor.app.errands import Errands, silence_subject
 from monitor.clock import Clock
 from monitor.errors import ConfigError, Problem
 from monitor.model.alert import Fingerprint, SilenceId
+from monitor.model.decision import DecisionId
 from monitor.model.duration import DURATION_FORM, parse_duration
-from monitor.model.record import CommandKind
+from monitor.model.record import Command, CommandKind
+from monitor.model.rollout import RolloutId
 from monitor.model.server import Group
 from monitor.report.views import command_view, pause_view, silence_view
 from monitor.store import Store
+from monitor.store.api import Unit
 from monitor.web.source import NoSuchThing
 
 #: How long a page waits for the daemon to take its request, and how often it looks (seconds).
@@ -30,7 +34,12 @@ _LONGEST_SECONDS = 365 * 86_400.0
 class DaemonDesk:
     """Takes requests; see `monitor.web.source.Desk`."""
 
-    def __init__(self, store: Store, scopes: Collection[str], clock: Clock, groups: Sequence[Group] = ()) -> None:
+    def __init__(
+        self, store: Store, scopes: Collection[str], clock: Clock, groups: Sequence[Group] = (), *,
+        errands: Errands | None = None,
+    ) -> None:
+        """With `errands` what is about another host's decisions, rollouts and alerts is sent there."""
+        self._errands = errands
         self._groups = tuple(groups)
         self._store = store
         self._scopes = frozenset(scopes)
@@ -38,8 +47,15 @@ class DaemonDesk:
 
     def ask(self, kind: str, subject: str, author: str) -> dict[str, Any]:
         """Request something of the daemon and wait a little for its answer."""
+        wanted = CommandKind(kind)
         with self._store.write() as unit:
-            command = asking.ask(unit, CommandKind(kind), subject, author, self._clock.now())
+            if self._errands is None or _is_here(unit, wanted, subject):
+                command = asking.ask(unit, wanted, subject, author, self._clock.now())
+            else:
+                command = None
+        if command is None:
+            assert self._errands is not None
+            return command_view(self._errands.send(wanted, subject, author, _PATIENCE))
         deadline = self._clock.monotonic() + _PATIENCE
         while command.done_at is None and self._clock.monotonic() < deadline:
             self._clock.sleep(_LOOK)
@@ -59,9 +75,10 @@ class DaemonDesk:
         now, seconds = self._clock.now(), _seconds(length)
         with self._store.write() as unit:
             alert = unit.alerts.get(Fingerprint(fingerprint))
-            if alert is None:
-                raise NoSuchThing(f"no alert {fingerprint!r}")
-            return silence_view(asking.silence_alert(unit, alert, author, reason, now, seconds), now)
+            if alert is not None:
+                return silence_view(asking.silence_alert(unit, alert, author, reason, now, seconds), now)
+        subject = silence_subject(fingerprint, seconds, reason)
+        return command_view(self._elsewhere(CommandKind.SILENCE, subject, author, fingerprint))
 
     def end_silence(self, name: str, author: str) -> None:
         """End a silence now."""
@@ -88,8 +105,29 @@ class DaemonDesk:
     def acknowledge(self, fingerprint: str, author: str) -> None:
         """Say that somebody is on it."""
         with self._store.write() as unit:
-            if not asking.acknowledge(unit, fingerprint, author, self._clock.now()):
-                raise NoSuchThing(f"no alert {fingerprint!r} fires")
+            found = asking.acknowledge(unit, fingerprint, author, self._clock.now())
+        if not found:
+            self._elsewhere(CommandKind.ACKNOWLEDGE, fingerprint, author, fingerprint)
+
+    def _elsewhere(self, kind: CommandKind, subject: str, author: str, fingerprint: str) -> Command:
+        """Ask the other hosts about an alert, and wait for the answer of the one whose it is."""
+        if self._errands is None:
+            raise NoSuchThing(f"no alert {fingerprint!r} fires")
+        sent = self._errands.send(kind, subject, author, _PATIENCE)
+        if sent.done_at is None:
+            sent = self._errands.withdraw(sent)
+        if sent.outcome.startswith("refused"):
+            raise NoSuchThing(f"alert {fingerprint!r}: {sent.outcome}")
+        return sent
+
+
+def _is_here(unit: Unit, kind: CommandKind, subject: str) -> bool:
+    """Whether a request is this host's: about what it decided or changes, or about nothing in particular."""
+    if kind is CommandKind.REPORT:
+        return True
+    if kind is CommandKind.ROLLBACK:
+        return unit.rollouts.get(RolloutId(subject)) is not None
+    return unit.decisions.get(DecisionId(subject)) is not None
 
 
 def _seconds(text: str) -> float:

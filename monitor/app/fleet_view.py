@@ -105,7 +105,9 @@ class FleetView(DaemonView):
             found = lookup.find_decision(unit, name)
             return lookup.explain(unit, found, planned) if found is not None else None
 
-        return super().decision(name, planned) or self._near.ask(find)
+        here = super().decision(name, planned)
+        there = None if here is not None else self._near.ask(find)
+        return here if there is None else {**there, "elsewhere": True}
 
     def rollouts(self, group: str | None, days: float) -> list[Plain]:
         """Rollouts of the last days."""

@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from monitor.app.outbox import StoreOutbox
-from monitor.app.receivers import make_alertmanagers, make_receivers, make_router, make_socket
+from monitor.app.presses import Carrier
+from monitor.app.receivers import make_alertmanagers, make_presses, make_receivers, make_router, make_socket
 from monitor.clock import Clock
 from monitor.config.fleet import host_name
 from monitor.config.load import secret
@@ -27,9 +28,13 @@ log = logging.getLogger(__name__)
 
 
 class Messengers:
-    """The ways out. `router` says which receivers a notice goes to."""
+    """The ways out. `router` says which receivers a notice goes to, `presses` carries out what comes back by button."""
 
-    def __init__(self, config: Config, store: Store, telemetry: Telemetry, clock: Clock) -> None:
+    def __init__(
+        self, config: Config, store: Store, telemetry: Telemetry, clock: Clock, *, shared: Store | None = None,
+        errands: Carrier | None = None,
+    ) -> None:
+        """`shared` is the fleet's database, where there is one: there the one connection for buttons is leased."""
         self._store = store
         self._telemetry = telemetry
         self.router = make_router(config)
@@ -39,9 +44,11 @@ class Messengers:
         self._workers = [
             OutboxWorker(receiver, self._outbox, clock=clock, counters=telemetry) for receiver in self._receivers
         ]
+        self.presses = make_presses(
+            config, store, clock, self.router, self._receivers, wake=self.wake, errands=errands
+        )
         self._socket = make_socket(
-            config, store, clock, self.router, self._receivers, holder=host_name(config), wake=self.wake,
-            connected=telemetry.slack_socket,
+            config, shared or store, clock, self.presses, holder=host_name(config), connected=telemetry.slack_socket
         )
         switch = secret(config.notify, "dead_mans_switch_url")
         self._switch = DeadMansSwitch(switch, clock) if switch else None

@@ -14,14 +14,10 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, TypeVar
 
-from monitor.app.sharing import Sharing
 from monitor.clock import Clock
-from monitor.config.fleet import host_name
-from monitor.config.load import secret
-from monitor.config.model import Config
 from monitor.errors import StoreError
 from monitor.report.others import Others, read_others
-from monitor.store import Store, open_store
+from monitor.store import Store
 from monitor.store.api import Unit
 
 log = logging.getLogger(__name__)
@@ -41,10 +37,7 @@ class Neighbours:
         present: Callable[[], Collection[str]], first_seconds: float = _FIRST_SECONDS,
         asked_seconds: float = _ASKED_SECONDS,
     ) -> None:
-        """`shared` is this part's own way to the database, `trouble` why that cannot be used, where it is known.
-
-        `present` says which hosts give signs of life.
-        """
+        """`trouble` is why the database cannot be used, where that is known; `present` are hosts with signs of life."""
         self.host = host
         self.present = present
         self._shared = shared
@@ -100,7 +93,6 @@ class Neighbours:
             self._jobs.put(None)
             self._thread.join(1.0)
             self._thread = None
-        self._shared.close()
 
     def _begin(self, find: Callable[[Unit], Found]) -> Future[Found]:
         if self._thread is None:
@@ -133,14 +125,3 @@ class Neighbours:
         if not isinstance(error, StoreError):
             log.error("other hosts cannot be shown", exc_info=error)
         self._failed = f"the servers of other hosts cannot be read: {error}"
-
-
-def neighbours_of(config: Config, sharing: Sharing | None, clock: Clock) -> Neighbours | None:
-    """The rest of the fleet for one daemon's page, over a connection of its own; None where the host is alone."""
-    settings = config.store.shared
-    if sharing is None or settings is None:
-        return None
-    return Neighbours(
-        open_store(settings.url, password=secret(settings, "password")), host_name(config), clock,
-        trouble=lambda: sharing.state().trouble, present=sharing.present,
-    )  # fmt: skip

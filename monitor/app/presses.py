@@ -1,17 +1,24 @@
-"""What a press of a button does: the rows that command line and page write, with who pressed. It restarts nothing."""
+"""What a press of a button does: the rows that command line and page write, with who pressed. It restarts nothing.
+
+A press arrives at the one daemon of the fleet that listens. What is not about its own alerts and decisions is sent to
+whichever host it is about, which takes it as if it had been pressed there.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import timedelta
+from typing import Protocol
 
 from monitor.actions import asking
 from monitor.clock import Clock
 from monitor.errors import MonitorError, NotifyError, StoreError
 from monitor.model.alert import Alert, AlertState, Matcher
+from monitor.model.decision import DecisionId
 from monitor.model.notice import Button
-from monitor.model.record import AuditEntry, CommandKind
+from monitor.model.record import AuditEntry, Command, CommandKind
 from monitor.model.rollout import Lease
 from monitor.notify.buttons import SILENCE_SECONDS, Press
 from monitor.notify.compose_alerts import note_notice
@@ -24,12 +31,35 @@ log = logging.getLogger(__name__)
 #: Name of the lease of the fleet's one connection, and how long it holds without being renewed (seconds).
 SOCKET_LEASE, _LEASE_SECONDS = "slack-socket", 30.0
 
+#: How names of those who pressed begin.
+SLACK_AUTHOR = "slack:"
+#: How long another host has to take a press (seconds): some turns of its looking.
+_ELSEWHERE_SECONDS = 20.0
+#: How far back a button of something that is over is still known.
+_OVER = timedelta(days=7)
+_KINDS = {
+    Button.APPROVE: CommandKind.APPROVE, Button.REJECT: CommandKind.REJECT,
+    Button.ACKNOWLEDGE: CommandKind.ACKNOWLEDGE, Button.SILENCE: CommandKind.SILENCE,
+}  # fmt: skip
+
 #: Tells one person something in a channel: channel, user, text.
 Whisper = Callable[[str, str, str], None]
 
 
+class Carrier(Protocol):
+    """Sends requests to other hosts of the fleet; see `monitor.app.errands.Errands`."""
+
+    def send(self, kind: CommandKind, subject: str, author: str, patience_seconds: float) -> Command:
+        """Ask the fleet and wait a little."""
+        ...
+
+    def withdraw(self, command: Command) -> Command:
+        """Take back what nobody has answered."""
+        ...
+
+
 class SocketRight:
-    """The right to Slack's one connection, as a lease in the store."""
+    """The right to Slack's one connection, as a lease in the store that all daemons share."""
 
     def __init__(self, store: Store, clock: Clock, holder: str) -> None:
         self._store = store
@@ -64,15 +94,18 @@ class Presses:
 
     def __init__(
         self, store: Store, clock: Clock, *, users: Collection[str], receivers: Routing, whisper: Whisper,
-        wake: Callable[[], None], simulated: bool,
+        wake: Callable[[], None], simulated: bool, errands: Carrier | None = None,
     ) -> None:
-        """`users` are the ids of those who may press; `wake` says that something was queued."""
+        """`users` are the ids of those who may press; `wake` says that something was queued. With `errands` what is not
+        of this host is sent to others.
+        """
+        self._errands = errands
+        self.wake = wake
         self._store = store
         self._clock = clock
         self._users = frozenset(users)
         self._receivers = receivers
         self._whisper = whisper
-        self._wake = wake
         self._simulated = simulated
 
     def pressed(self, press: Press) -> None:
@@ -81,10 +114,12 @@ class Presses:
         try:
             with self._store.write() as unit:
                 said = self._carry(unit, press)
+            if said is None:
+                said = self._send(press)
         except MonitorError as error:
             log.error("button not carried out button=%s subject=%s: %s", press.button.value, press.subject, error)
             said = f"That could not be done: {error}"
-        self._wake()
+        self.wake()
         if not said:
             return
         try:
@@ -92,27 +127,73 @@ class Presses:
         except NotifyError as error:
             log.warning("whoever pressed cannot be told user=%s: %s", press.user, error)
 
-    def _carry(self, unit: Unit, press: Press) -> str:
-        """Write it down; what only the person who pressed is told, empty where everybody sees it."""
+    def take(self, unit: Unit, command: Command) -> str | None:
+        """Do what was pressed on another host, as if it had been pressed here; None where it is about nothing here.
+
+        What only the person who pressed is told is answered, empty where everybody sees it.
+        """
+        user, _, name = command.author.removeprefix(SLACK_AUTHOR).partition(" ")
+        button = next(button for button, kind in _KINDS.items() if kind is command.kind)
+        return self._carry(unit, Press(button, command.subject, user, name.strip("()"), "", command.id), command)
+
+    def _carry(self, unit: Unit, press: Press, command: Command | None = None) -> str | None:
+        """Write it down; what only the person who pressed is told, empty where everybody sees it.
+
+        None where it is about nothing of this host. `command` is the request that another host made of it.
+        """
         now = self._clock.now()
-        if press.user not in self._users:
-            sentence = f"{press.author} pressed {press.button.value} and is not on the list (slack.users)"
-            unit.audit.add(AuditEntry(now, press.author, "slack.refused", press.subject, sentence))
-            return "You are not on the list of those who may do that (`slack.users` in acceptd's configuration)."
         about, _, name = press.subject.partition(":")
         if press.button in (Button.APPROVE, Button.REJECT):
-            if about != "decision" or unit.decisions.get(name) is None:  # type: ignore[arg-type]
-                return f"There is no decision {name!r} here any more: look at the newest one."
-            kind = CommandKind.APPROVE if press.button is Button.APPROVE else CommandKind.REJECT
-            asking.ask(unit, kind, name, press.author, now)
-            return ""
-        known = unit.alerts.since(now) if about == "alert" and name else []
-        firing = [alert for alert in known if alert.state is AlertState.FIRING and alert.incident == name]
+            if about != "decision" or unit.decisions.get(DecisionId(name)) is None:
+                return None
+            refusal = self._refusal(unit, press)
+            if refusal:
+                return refusal
+            if command is None:
+                asking.ask(unit, _KINDS[press.button], name, press.author, now)
+                return ""
+            unit.commands.add(replace(command, subject=name))
+            return None
+        known = unit.alerts.since(now - _OVER) if about == "alert" and name else []
+        known = [alert for alert in known if alert.incident == name]
+        if not known:
+            return None
+        refusal = self._refusal(unit, press)
+        if refusal:
+            return refusal
+        firing = [alert for alert in known if alert.state is AlertState.FIRING]
         if not firing:
             return "Nothing of this fires any more."
         if press.button is Button.ACKNOWLEDGE:
             return self._acknowledge(unit, press, firing)
         return self._silence(unit, press, firing)
+
+    def _refusal(self, unit: Unit, press: Press) -> str:
+        """Why this person may not; empty for those on the list."""
+        if press.user in self._users:
+            return ""
+        sentence = f"{press.author} pressed {press.button.value} and is not on the list (slack.users)"
+        unit.audit.add(AuditEntry(self._clock.now(), press.author, "slack.refused", press.subject, sentence))
+        return "You are not on the list of those who may do that (`slack.users` in acceptd's configuration)."
+
+    def _send(self, press: Press) -> str:
+        """Ask the other hosts; what the person who pressed is told, empty where everybody sees it."""
+        about, _, name = press.subject.partition(":")
+        is_over = "Nothing of this fires any more."
+        if press.button in (Button.APPROVE, Button.REJECT):
+            is_over = f"There is no decision {name!r} here any more: look at the newest one."
+        if self._errands is None or about not in ("alert", "decision") or not name:
+            return is_over
+        with self._store.write() as unit:
+            refusal = self._refusal(unit, press)
+        if refusal:
+            return refusal
+        sent = self._errands.send(_KINDS[press.button], press.subject, press.author, _ELSEWHERE_SECONDS)
+        if sent.done_at is None:
+            sent = self._errands.withdraw(sent)
+        log.info("button=%s subject=%s carried to its host: %s", press.button.value, press.subject, sent.outcome)
+        reason, _, said = sent.outcome.partition(": ")
+        return said[:1].upper() + said[1:] if reason.startswith("refused") else ""
 
     def _acknowledge(self, unit: Unit, press: Press, firing: list[Alert]) -> str:
         now = self._clock.now()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from monitor.app.presses import Presses, SocketRight
+from monitor.app.presses import Carrier, Presses, SocketRight
 from monitor.clock import Clock
 from monitor.config.load import secret
 from monitor.config.model import Config
@@ -67,24 +67,34 @@ def _slack(settings: Slack, channels: list[str], clock: Clock) -> list[Receiver]
     return [SlackWebhook(url, clock=clock, mention=settings.mention)]
 
 
+def make_presses(
+    config: Config, store: Store, clock: Clock, router: Router, receivers: Sequence[Receiver], *,
+    wake: Callable[[], None], errands: Carrier | None,
+) -> Presses:
+    """What carries out presses of buttons, of this host's connection or of another's."""
+    bot = next((receiver for receiver in receivers if isinstance(receiver, SlackBot)), None)
+    return Presses(
+        store, clock, users=config.slack.users if config.slack is not None else (), receivers=router,
+        whisper=bot.whisper if bot is not None else _nobody, wake=wake, simulated=config.simulated, errands=errands,
+    )
+
+
 def make_socket(
-    config: Config, store: Store, clock: Clock, router: Router, receivers: Sequence[Receiver], *, holder: str,
-    wake: Callable[[], None], connected: Callable[[bool], None],
+    config: Config, store: Store, clock: Clock, presses: Presses, *, holder: str, connected: Callable[[bool], None]
 ) -> SlackSocket | None:
-    """What listens for presses of buttons; None where messages have none."""
+    """What listens for presses of buttons; None where messages have none. `store` holds the lease of the connection."""
     settings = config.slack
     token = secret(settings, "app_token") if settings is not None else None
     if settings is None or token is None:
         return None
-    bot = next(receiver for receiver in receivers if isinstance(receiver, SlackBot))
-    presses = Presses(
-        store, clock, users=settings.users, receivers=router, whisper=bot.whisper, wake=wake,
-        simulated=config.simulated,
-    )
     return SlackSocket(
         token, api_url=settings.api_url, clock=clock, right=SocketRight(store, clock, holder),
         pressed=presses.pressed, connected=connected,
     )
+
+
+def _nobody(channel: str, user: str, text: str) -> None:
+    """Without a bot nobody presses here."""
 
 
 def _webhook(settings: Webhook, clock: Clock) -> Receiver:

@@ -39,7 +39,7 @@ class Pause:
 
 
 class CommandKind(StrEnum):
-    """What CLI and page may ask of the daemon."""
+    """What CLI, page and chat may ask of the daemon; the last two of another host's alone."""
 
     PLAN = "plan"
     APPLY = "apply"
@@ -47,6 +47,8 @@ class CommandKind(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     REPORT = "report"
+    ACKNOWLEDGE = "acknowledge"
+    SILENCE = "silence"
 
 
 @dataclass(frozen=True, slots=True)

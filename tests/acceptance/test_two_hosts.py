@@ -1,10 +1,15 @@
-"""Two daemons on two hosts, one PostgreSQL, one group: while the first changes it, the second does not begin."""
+"""Two daemons on two hosts, one PostgreSQL, one group: while the first changes it, the second does not begin.
+
+The page of either shows both, what is asked on one is done by the other, and one of them listens for Slack's buttons.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
+import requests
 
 from tests.acceptance.daemon import Daemon, Simulated
 from tests.integration.postgres import PostgresServer
@@ -24,7 +29,7 @@ def test_a_group_on_two_hosts_is_changed_by_one_of_them_at_a_time(
     for host, daemon in daemons.items():
         daemon.settings["servers"][0]["group"] = daemon.settings["groups"][0]["name"] = "chat"
         daemon.settings |= {"host": host, "store": {"shared": {"url": url}}}
-        daemon.write()
+        daemon.with_buttons("U0ANN")
     done = daemons["h1"].command("db", "upgrade", "--shared")
     assert done.returncode == 0, done.stderr
     for daemon in daemons.values():
@@ -47,3 +52,28 @@ def test_a_group_on_two_hosts_is_changed_by_one_of_them_at_a_time(
         assert (newest.action.value, newest.proposed.num_speculative_tokens) == ("raise", 2)
     assert begun() == [first]
     assert servers[first].tokens() == 2 and servers[second].tokens() == 1
+    listening = [host for host, daemon in daemons.items() if "acceptd_slack_socket_connected 1.0" in _metrics(daemon)]
+    assert len(listening) == 1
+
+    def fleet() -> dict[str, str] | None:
+        """Whose each server is, as the second's page has it once it has read of the other."""
+        (group,) = json.loads(daemons[second].page("/api/v1/status") or "{}")["groups"]
+        found = {one["name"]: one["host"] for one in group["servers"]}
+        return found if len(found) == 2 else None
+
+    assert daemons[second].wait(fleet, "the page of one shows the other") == {"chat-h1": "h1", "chat-h2": "h2"}
+    change = daemons[first].change_in(servers[first], "observing")
+    assert change is not None
+    address = f"http://{daemons[second].running()['listen']}/api/v1/rollouts/{change.rollout}/rollback"
+    asked = requests.post(address, json={}, timeout=30).json()
+    taken = daemons[second].wait(lambda: _answered(daemons[second], asked["id"]), "the first host answers")
+    assert taken["taken"] and "going back" in taken["outcome"]
+
+
+def _metrics(daemon: Daemon) -> str:
+    return daemon.page("/metrics") or ""
+
+
+def _answered(daemon: Daemon, request: str) -> dict[str, object] | None:
+    found = json.loads(daemon.page(f"/api/v1/requests/{request}") or "{}")
+    return found if found.get("done_at") else None
