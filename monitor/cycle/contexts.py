@@ -75,7 +75,10 @@ def off_step_seconds(track: Track, now: datetime, lately: timedelta) -> float | 
 
     None where the server was never off while it was watched, or never at such a load.
     """
-    off = [i for life, i in track.pairs if life.setting.is_off and is_rateable(i)]
+    off = [
+        interval for place, life in enumerate(track.lives)
+        if life.setting.is_off and is_rateable(interval := track.pairs[place][1])
+    ]
     batch = decode_batch([i for _, i in track.between(now - lately, now)]) if off else None
     if batch is None:
         return None

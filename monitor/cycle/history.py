@@ -8,6 +8,7 @@ nothing that the store does not: it is filled from it at start, and every additi
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -29,12 +30,15 @@ class History:
         self._kept: dict[ServerName, Kept] = {}
 
     def fill(self, lives: Iterable[Life], intervals: Iterable[Interval]) -> None:
-        """Take over what the store has, as scraped or in sums."""
+        """Take over what the store has of some servers, as scraped or in sums."""
+        filled: set[ServerName] = set()
         with self._lock:
-            self._lives = {life.id: life for life in lives}
-            self._kept = {}
+            self._lives.update({life.id: life for life in lives})
             for interval in intervals:
                 self._add(interval)
+                filled.add(interval.server)
+            for server in filled:
+                self._kept[server].fold()
 
     def add(self, lives: Iterable[Life], intervals: Sequence[Interval], now: datetime) -> None:
         """Add lives (new or with more known of them) and the newest intervals; sum up and drop what is too old."""
@@ -55,18 +59,20 @@ class History:
         """The past of one server."""
         with self._lock:
             kept = self._kept.get(server)
-            return kept.track() if kept is not None else Track((), (), ())
+            return kept.track() if kept is not None else Track((), (), (), ())
 
     def coarse_track(self, server: ServerName) -> Track:
         """The past of one server in sums, but for the minutes that are not over: a tenth of the work to weigh."""
         with self._lock:
             kept = self._kept.get(server)
-            return kept.coarse_track() if kept is not None else Track((), (), ())
+            return kept.coarse_track() if kept is not None else Track((), (), (), ())
 
     def pairs(self, servers: Iterable[ServerName], since: datetime | None = None) -> list[Pair]:
         """Lives and intervals of `servers` that end after `since`; each interval with its life as known now."""
         tracks = [self.track(server) for server in servers]
-        return [pair for track in tracks for pair in track.pairs if since is None or pair[1].end > since]
+        return [
+            pair for track in tracks for pair in track.pairs[0 if since is None else bisect_right(track.ends, since) :]
+        ]
 
     def last_end(self, server: ServerName) -> datetime | None:
         """End of the newest interval of `server`; None without any."""

@@ -1,20 +1,31 @@
 """What is remembered of one server: its newest intervals as scraped, and sums of all of a day. No clock, no lock.
 
-Sums are made as soon as their five minutes are over, so that who weighs a day need not add up every page of it.
+Sums are made as soon as their five minutes are over, so that who weighs a day need not add up every page of it. Only
+the newest intervals, which every evaluation reads, stand as objects; all others are folded.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from monitor.cycle.folding import (
+    Digests,
+    Pairs,
+    fold,
+    microseconds,
+    moment,
+    numbers_of,
+    span_of_numbers,
+)
 from monitor.intervals.buckets import STEPS, by_bucket, complete_until
 from monitor.model.interval import Interval
 from monitor.model.life import Life, LifeId, Setting
-from monitor.signals.track import Digest, Pair, Track, digest_of
+from monitor.signals.track import Pair, Track, digest_of
 
 #: Age from which sums over five minutes become sums over an hour: what a row of the tuner rests on is younger.
 FINE_SUMS = timedelta(hours=6)
@@ -23,41 +34,70 @@ DAY = timedelta(days=1)
 #: How long hours at other settings are kept beyond that, and how many of each: what a row of the tuner rests on.
 OTHERS, OTHER_HOURS = timedelta(days=30), 6
 
+#: Age from which intervals are folded: the windows that are read again and again are not longer.
+UNFOLDED = timedelta(seconds=300)
+
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """Pairs by end, with their ends and digests, and how many of them each life has."""
+    """Intervals by end with their lives, ends and digests, and how many of them each life has."""
 
-    pairs: list[Pair] = field(default_factory=list)
-    ends: list[datetime] = field(default_factory=list)
-    digests: list[Digest] = field(default_factory=list)
-    lives: Counter[LifeId] = field(default_factory=Counter)
+    lives: list[Life] = field(default_factory=list)
+    intervals: list[Interval | str] = field(default_factory=list)
+    #: Microseconds since 1970.
+    ends: array[int] = field(default_factory=lambda: array("q"))
+    digests: array[float] = field(default_factory=lambda: array("d"))
+    counts: Counter[LifeId] = field(default_factory=Counter)
+    #: How many at the beginning are known to be folded.
+    _folded: int = 0
+
+    @property
+    def pairs(self) -> Pairs:
+        """Those that are folded are unfolded when asked for."""
+        return Pairs(self.lives, self.intervals)
 
     def put(self, span: slice, pairs: list[Pair]) -> None:
         """Put pairs in place of those of the span."""
-        for life, _ in self.pairs[span]:
-            self.lives[life.id] -= 1
-            if not self.lives[life.id]:
-                del self.lives[life.id]
-        self.lives.update(life.id for life, _ in pairs)
-        self.pairs[span] = pairs
-        self.ends[span] = [interval.end for _, interval in pairs]
-        self.digests[span] = [digest_of(interval, life.setting) for life, interval in pairs]
+        for life in self.lives[span]:
+            self.counts[life.id] -= 1
+            if not self.counts[life.id]:
+                del self.counts[life.id]
+        self.counts.update(life.id for life, _ in pairs)
+        self.lives[span] = [life for life, _ in pairs]
+        self.intervals[span] = [interval for _, interval in pairs]
+        self.ends[span] = array("q", [microseconds(interval.end) for _, interval in pairs])
+        self.digests[span_of_numbers(span)] = numbers_of(digest_of(interval, life.setting) for life, interval in pairs)
+        self._folded = min(self._folded, span.start)
+
+    def fold(self, until: datetime) -> None:
+        """Fold what ends by then."""
+        end = self.after(until)
+        for place in range(self._folded, end):
+            interval = self.intervals[place]
+            if not isinstance(interval, str):
+                self.intervals[place] = fold(interval)
+        self._folded = max(self._folded, end)
+
+    def after(self, at: datetime) -> int:
+        """Place of the first that ends after the moment."""
+        return bisect_right(self.ends, microseconds(at))
 
     def between(self, since: datetime, until: datetime) -> slice:
-        return slice(bisect_right(self.ends, since), bisect_right(self.ends, until))
+        return slice(self.after(since), self.after(until))
 
     def learn(self, life: Life) -> None:
-        for at, (known, interval) in enumerate(self.pairs):
+        for place, known in enumerate(self.lives):
             if known.id == life.id:
-                self.pairs[at] = (life, interval)
-                self.digests[at] = digest_of(interval, life.setting)
+                self.lives[place] = life
+                if known.setting != life.setting:
+                    digest = digest_of(self.pairs[place][1], life.setting)
+                    self.digests[span_of_numbers(slice(place, place + 1))] = numbers_of([digest])
 
     def sums(self, span: slice, step: int) -> list[Pair]:
         """The pairs of the span added up over buckets, by end."""
-        lives = {life.id: life for life, _ in self.pairs[span]}
+        lives = {life.id: life for life in self.lives[span]}
         found = by_bucket([interval for _, interval in self.pairs[span]], step).values()
         return sorted(((lives[one.life], one) for one in found), key=lambda pair: pair[1].end)
 
@@ -77,18 +117,23 @@ class Kept:
     @property
     def lives(self) -> set[LifeId]:
         """Lives that have an interval here."""
-        return self._scraped.lives.keys() | self._sums.lives.keys()
+        return self._scraped.counts.keys() | self._sums.counts.keys()
 
     @property
     def last_end(self) -> datetime | None:
         """End of the newest interval; None without any."""
         ends = self._scraped.ends or self._sums.ends
-        return ends[-1] if ends else None
+        return moment(ends[-1]) if ends else None
 
     def add(self, life: Life, interval: Interval) -> None:
         """Add one interval."""
-        at = bisect_right(self._scraped.ends, interval.end)
+        at = self._scraped.after(interval.end)
         self._scraped.put(slice(at, at), [(life, interval)])
+
+    def fold(self) -> None:
+        """Fold all but the newest, as `age` does."""
+        if self._scraped.ends:
+            self._scraped.fold(moment(self._scraped.ends[-1]) - UNFOLDED)
 
     def learn(self, life: Life) -> None:
         """More is known of a life than when its intervals came."""
@@ -103,7 +148,9 @@ class Kept:
         since = min(complete_until(scraped_since, fine), self._summed[fine])
         if since > self._scraped_since:
             self._scraped_since = since
-            self._scraped.put(slice(0, bisect_right(self._scraped.ends, since)), [])
+            self._scraped.put(slice(0, self._scraped.after(since)), [])
+        self._scraped.fold(now - UNFOLDED)
+        self._sums.fold(now)
         hour = complete_until(now, coarse)
         if hour > self._dropped:
             self._dropped = hour
@@ -119,11 +166,12 @@ class Kept:
 
     def _joined(self, at: datetime) -> Track:
         """Sums up to a moment, and what was scraped after it."""
-        sums = slice(0, bisect_right(self._sums.ends, at))
-        rest = slice(bisect_right(self._scraped.ends, at), None)
+        old, new = self._sums, self._scraped
+        sums, rest = slice(0, old.after(at)), slice(new.after(at), None)
+        lives, ends = old.lives[sums] + new.lives[rest], old.ends[sums] + new.ends[rest]
+        digests = old.digests[span_of_numbers(sums)] + new.digests[span_of_numbers(rest)]
         return Track(
-            self._sums.pairs[sums] + self._scraped.pairs[rest], self._sums.ends[sums] + self._scraped.ends[rest],
-            self._sums.digests[sums] + self._scraped.digests[rest],
+            Pairs(lives, old.intervals[sums] + new.intervals[rest]), lives, list(map(moment, ends)), Digests(digests)
         )
 
     def _sum_up(self, until: datetime) -> None:
@@ -131,7 +179,7 @@ class Kept:
         if until > self._summed[fine]:
             made = self._scraped.sums(self._scraped.between(self._summed[fine], until), fine)
             self._summed[fine] = until
-            end = len(self._sums.pairs)
+            end = len(self._sums.lives)
             self._sums.put(slice(end, end), made)
 
     def _make_coarse(self, until: datetime) -> None:
@@ -143,9 +191,9 @@ class Kept:
 
     def _drop(self, now: datetime) -> None:
         """Drop what is older than a day, but for the newest hours at other settings than the newest."""
-        old = bisect_left(self._sums.ends, now - DAY)
-        newest = (self._scraped.pairs or self._sums.pairs)[-1][0].setting
-        counts: Counter[Setting] = Counter(_others(self._sums.pairs[old:], newest))
+        old = bisect_left(self._sums.ends, microseconds(now - DAY))
+        newest = (self._scraped.lives or self._sums.lives)[-1].setting
+        counts: Counter[Setting] = Counter(_others(self._sums.lives[old:], newest))
         keep: list[Pair] = []
         for life, interval in reversed(self._sums.pairs[:old]):
             counts[life.setting] += 1
@@ -155,5 +203,5 @@ class Kept:
         self._sums.put(slice(0, old), keep[::-1])
 
 
-def _others(pairs: Iterable[Pair], newest: Setting) -> Iterable[Setting]:
-    return (life.setting for life, _ in pairs if life.setting != newest)
+def _others(lives: Iterable[Life], newest: Setting) -> Iterable[Setting]:
+    return (life.setting for life in lives if life.setting != newest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from monitor.model.server import ServerName
 from monitor.model.signal import SignalSet
@@ -63,5 +64,12 @@ def signals_of(
     """As `signals`, from one track for each server."""
     if window_seconds <= 0:
         raise ValueError(f"window of {window_seconds} s for {scope}: expected more than 0")
-    sheet = Sheet(Material(Window(tracks, at, window_seconds), contexts or {}), _SCALARS, _VECTORS)
+    made = partial(_material, tracks, at, window_seconds, contexts or {})
+    sheet = Sheet(made, _SCALARS, _VECTORS)
     return SignalSet(scope=scope, at=at, window_seconds=window_seconds, scalars=sheet.scalars, vectors=sheet.vectors)
+
+
+def _material(
+    tracks: Sequence[Track], at: datetime, seconds: float, contexts: Mapping[ServerName, Context]
+) -> Material:
+    return Material(Window(tracks, at, seconds), contexts)

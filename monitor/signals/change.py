@@ -16,7 +16,7 @@ from monitor.model.signal import NoData
 from monitor.signals.acceptance import why_no_acceptance
 from monitor.signals.material import Material
 from monitor.signals.sheet import Sheet, Writer
-from monitor.signals.track import Drafted, Pair, Track
+from monitor.signals.track import Digest, Track
 from monitor.signals.window import Window
 
 #: Length of a block (seconds).
@@ -67,17 +67,17 @@ def spread(values: Sequence[float], floor: float) -> float:
     return max(floor, MAD_TO_SD * statistics.median([abs(value - middle) for value in values]))
 
 
-def blocks_of(entries: Iterable[tuple[Pair, Drafted | None]], seconds: float = BLOCK_SECONDS) -> list[Block]:
-    """Pairs (by end) with what they drafted, merged into blocks of at least `seconds`; blocks without drafts left out.
-    """
+def blocks_of(entries: Iterable[tuple[datetime, Digest]], seconds: float = BLOCK_SECONDS) -> list[Block]:
+    """Intervals (by end) as their ends and digests, merged into blocks of at least `seconds`; none without drafts."""
     blocks: list[Block] = []
     start: datetime | None = None
     length = timedelta(seconds=seconds)
     drafts = accepted = first = 0.0
     has_positions = True
-    for (_, interval), drafted in entries:
+    for end, digest in entries:
+        drafted = digest.drafted
         if start is None:
-            start = interval.start
+            start = digest.start
         if drafted is not None:
             drafts += drafted.drafts
             accepted += drafted.accepted
@@ -85,10 +85,10 @@ def blocks_of(entries: Iterable[tuple[Pair, Drafted | None]], seconds: float = B
                 has_positions = False
             else:
                 first += drafted.first
-        if interval.end - start >= length:
+        if end - start >= length:
             if drafts > 0:
                 rate = min(1.0, first / drafts) if has_positions else None
-                blocks.append(Block(interval.end, drafts, 1.0 + accepted / drafts, rate))
+                blocks.append(Block(end, drafts, 1.0 + accepted / drafts, rate))
             start, drafts, accepted, first, has_positions = None, 0.0, 0.0, 0.0, True
     return blocks
 
@@ -112,33 +112,31 @@ def blocks_at_setting(window: Window) -> list[Block]:
     if setting is None:
         return []
     since = window.at - timedelta(seconds=window.seconds + LOOK_BACK_SECONDS)
-    entries: list[tuple[Pair, Drafted | None]] = []
+    entries: list[tuple[datetime, Digest]] = []
     for track in window.tracks:
         entries += at_setting(track, since, window.at, setting)
     if len(window.tracks) > 1:
-        entries.sort(key=lambda entry: entry[0][1].end)
+        entries.sort(key=lambda entry: entry[0])
     return blocks_of(entries)
 
 
-def at_setting(
-    track: Track, since: datetime, until: datetime, setting: Setting
-) -> list[tuple[Pair, Drafted | None]]:
-    """Pairs of a span at the setting with what they drafted; without the longer ones that stand for older times.
+def at_setting(track: Track, since: datetime, until: datetime, setting: Setting) -> list[tuple[datetime, Digest]]:
+    """Ends and digests of a span at the setting, without the longer ones that stand for older times.
 
     A block of five minutes varies less than one of half a minute, so that one measure must not be held to the other.
     """
     span = track.span(since, until)
-    pairs = track.pairs[span]
-    longest = MOST_UNLIKE * pairs[-1][1].elapsed_seconds if pairs else 0.0
-    found: list[tuple[Pair, Drafted | None]] = []
+    digests = track.digests[span]
+    longest = MOST_UNLIKE * digests[-1].seconds if digests else 0.0
+    found: list[tuple[datetime, Digest]] = []
     known: Life | None = None
     is_same = False
-    for pair, digest in zip(pairs, track.digests[span], strict=True):
-        if pair[0] is not known:
-            known = pair[0]
-            is_same = known.setting == setting
-        if is_same and pair[1].elapsed_seconds <= longest:
-            found.append((pair, digest.drafted))
+    for life, end, digest in zip(track.lives[span], track.ends[span], digests, strict=True):
+        if life is not known:
+            known = life
+            is_same = life.setting == setting
+        if is_same and digest.seconds <= longest:
+            found.append((end, digest))
     return found
 
 

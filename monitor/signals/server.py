@@ -79,7 +79,7 @@ def write_age(sheet: Sheet, material: Material) -> None:
     for track in window.tracks:
         end = track.last_end(window.at)
         if end is not None:
-            server = track.pairs[0][0].server
+            server = track.lives[0].server
             newest[server] = max(end, newest.get(server, end))
     ages = [(window.at - end).total_seconds() for end in newest.values()]
     sheet.put("seconds_since_last_sample", max(0.0, *ages) if ages else None, len(ages), absent=NoData.NO_INTERVALS)

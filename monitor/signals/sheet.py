@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from monitor.model.signal import NoData, Signal, VectorSignal
@@ -16,15 +17,34 @@ from monitor.signals.uncertainty import Estimate
 Found = TypeVar("Found")
 
 
+#: Materials kept ready: an evaluation asks one scope after the other, each over a few windows.
+_READY = 8
+
+
+@lru_cache(maxsize=_READY)
+def _made(make: Callable[[], Material]) -> Material:
+    """The material, made again where others were asked for since: all of a fleet's at once would fill the memory."""
+    return make()
+
+
 class Sheet:
     """Signals of one material by name, scalars and vectors; numbers that are not finite become absent."""
 
-    def __init__(self, material: Material, scalars: Mapping[str, Writer], vectors: Mapping[str, Writer]) -> None:
-        """`scalars` and `vectors` map every name there is to what writes it down."""
-        self.material = material
+    def __init__(
+        self, make: Callable[[], Material], scalars: Mapping[str, Writer], vectors: Mapping[str, Writer]
+    ) -> None:
+        """`make` makes the material, the same each time; `scalars` and `vectors` map every name there is to what writes
+        it down.
+        """
+        self._make = make
         self._scalars: dict[str, Signal] = {}
         self._vectors: dict[str, VectorSignal] = {}
         self._writers = scalars, vectors
+
+    @property
+    def material(self) -> Material:
+        """What the signals are made from."""
+        return _made(self._make)
 
     # Made anew each time: a sheet that held them would be a cycle, of which an evaluation makes thousands.
 

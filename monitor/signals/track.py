@@ -30,11 +30,14 @@ class Drafted(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """What looking back needs of one interval, worked out once: what it drafted, and its load.
+    """What looking back needs of one interval, worked out once: when it was, what it drafted, and its load.
 
-    `batch` is of requests that decode together, `tokens` those generated; None where the interval does not say.
+    `seconds` is how long it took, `batch` is of requests that decode together, `tokens` those generated; None where the
+    interval does not say.
     """
 
+    start: datetime
+    seconds: float
     drafted: Drafted | None
     batch: float | None
     tokens: float | None
@@ -79,14 +82,20 @@ def batch_of(interval: Interval) -> float | None:
 def digest_of(interval: Interval, setting: Setting | None) -> Digest:
     """The digest of an interval at that setting."""
     tokens = interval.traffic.generation_tokens if interval.traffic is not None else None
-    return Digest(drafted_of(interval, setting), batch_of(interval), tokens)
+    return Digest(
+        interval.start, interval.elapsed_seconds, drafted_of(interval, setting), batch_of(interval), tokens
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Pairs of one server by end, with the ends and what looking back needs of each beside them."""
+    """Pairs of one server by end, with the lives, ends and what looking back needs of each beside them.
+
+    Pairs may be unfolded only when they are asked for; the rest is always at hand.
+    """
 
     pairs: Sequence[Pair]
+    lives: Sequence[Life]
     ends: Sequence[datetime]
     digests: Sequence[Digest]
 
@@ -95,7 +104,8 @@ class Track:
         """The track of pairs in any order."""
         ordered = sorted(pairs, key=_end)
         return cls(
-            ordered, [interval.end for _, interval in ordered], [digest_of(i, life.setting) for life, i in ordered]
+            ordered, [life for life, _ in ordered], [interval.end for _, interval in ordered],
+            [digest_of(interval, life.setting) for life, interval in ordered],
         )
 
     def span(self, since: datetime, until: datetime) -> slice:
@@ -109,7 +119,7 @@ class Track:
     def cut(self, since: datetime, until: datetime) -> Track:
         """The part whose intervals end in (since, until]."""
         span = self.span(since, until)
-        return Track(self.pairs[span], self.ends[span], self.digests[span])
+        return Track(self.pairs[span], self.lives[span], self.ends[span], self.digests[span])
 
     def last_end(self, until: datetime) -> datetime | None:
         """End of the newest interval up to that moment; None without any."""

@@ -7,14 +7,15 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
+from typing import NamedTuple
 
 from monitor.intervals.adding import sum_known
 from monitor.model.interval import Interval
 from monitor.model.life import Life, LifeId, Setting
 from monitor.signals.accepted import add_accepted
 from monitor.signals.steps import decode_batch, prefill_per_step, step_time
-from monitor.signals.track import Pair, Track, is_rateable, is_reliable, merged
+from monitor.signals.track import Track, is_rateable, is_reliable
 from monitor.tuning.cost import STEP_ERROR
 from monitor.tuning.observed import CostRow, Row
 
@@ -64,20 +65,36 @@ def rows_of(tracks: Sequence[Track], newest_seconds: float = ROW_SECONDS) -> dic
     another method or draft would be compared as if their acceptance were the same. What was seen days before the
     newest of all is trusted the less: traffic drifts.
     """
-    ordered = merged(tracks, datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
-    comparable = _comparable([life for life, _ in ordered])
-    groups: dict[int, list[Pair]] = defaultdict(list)
-    for pair in ordered:
-        tokens = comparable.get(pair[0].id)
+    ordered = sorted((_Place(track, at) for track in tracks for at in range(len(track.ends))), key=_Place.end)
+    comparable = _comparable([place.life() for place in ordered])
+    groups: dict[int, list[_Place]] = defaultdict(list)
+    for place in ordered:
+        tokens = comparable.get(place.life().id)
         if tokens is not None:
-            groups[tokens].append(pair)
+            groups[tokens].append(place)
     return {
         tokens: _aged(
-            row_of(_newest([interval for _, interval in group], newest_seconds), group[-1][0].setting),
-            (ordered[-1][1].end - group[-1][1].end).total_seconds() / 86_400.0,
+            row_of([place.interval() for place in _newest(group, newest_seconds)], group[-1].life().setting),
+            (ordered[-1].end() - group[-1].end()).total_seconds() / 86_400.0,
         )
         for tokens, group in groups.items()
     }
+
+
+class _Place(NamedTuple):
+    """One interval of a track, which is looked at only where a row rests on it."""
+
+    track: Track
+    at: int
+
+    def end(self) -> datetime:
+        return self.track.ends[self.at]
+
+    def life(self) -> Life:
+        return self.track.lives[self.at]
+
+    def interval(self) -> Interval:
+        return self.track.pairs[self.at][1]
 
 
 def _comparable(lives: Sequence[Life]) -> dict[LifeId, int]:
@@ -113,15 +130,15 @@ def _aged(row: Row, days: float) -> Row:
     )
 
 
-def _newest(intervals: Sequence[Interval], seconds: float) -> list[Interval]:
-    """The last of the intervals, by end, that together last `seconds`; at least one."""
-    kept: list[Interval] = []
+def _newest(places: Sequence[_Place], seconds: float) -> list[_Place]:
+    """The last of the places, by end, that together last `seconds`; at least one."""
+    kept: list[_Place] = []
     total = 0.0
-    for interval in reversed(intervals):
+    for place in reversed(places):
         if kept and total >= seconds:
             break
-        kept.append(interval)
-        total += interval.elapsed_seconds
+        kept.append(place)
+        total += place.track.digests[place.at].seconds
     return kept[::-1]
 
 

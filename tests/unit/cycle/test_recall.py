@@ -67,10 +67,10 @@ def test_a_server_that_was_never_seen_is_not_remembered() -> None:
     ("servers", "window", "seconds"),
     [
         (1, 1800.0, 86_400.0),  # a few servers: the whole day
-        (100, 1800.0, 9000.0),
-        (1000, 1800.0, 2400.0),  # a fleet: what its rules look back, and a little
-        (1000, 300.0, 900.0),
-        (1000, 86_400.0, 4200.0),  # a day's window rests on sums
+        (100, 1800.0, 6000.0),
+        (1000, 1800.0, 600.0),  # a fleet: longer windows rest on sums
+        (5000, 86_400.0, 600.0),  # the short window, and a little
+        (5000, 60.0, 360.0),
     ],
 )
 def test_how_long_intervals_are_kept_as_scraped(servers: int, window: float, seconds: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_every_name_of_the_vocabulary_is_there_with_a_value_or_a_reason_and_no_o
 def test_every_writer_writes_its_own_names_and_no_other():
     for write, names in ((w, {n for n, of in WRITERS.items() if of is w}) for w in dict.fromkeys(WRITERS.values())):
         for pairs in ([], run_of(life(), 4), run_of(life(tokens=0), 4, has_speculation=False)):
-            sheet = Sheet(Material(Window(tracks_of(pairs), NOON, 300.0), {}), {}, {})
+            sheet = Sheet(partial(Material, Window(tracks_of(pairs), NOON, 300.0), {}), {}, {})
             asked = build(pairs)
             # What a writer reads of others is there already.
             sheet._scalars.update({name: signal for name, signal in asked.scalars.items() if name not in names})

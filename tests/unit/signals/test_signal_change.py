@@ -59,7 +59,7 @@ def test_too_few_blocks_say_nothing():
 
 def entries(pairs):
     track = Track.of(pairs)
-    return zip(track.pairs, [digest.drafted for digest in track.digests], strict=True)
+    return zip(track.ends, track.digests, strict=True)
 
 
 def window(now, before, **contexts):

@@ -1,0 +1,290 @@
+"""Intervals folded into a few hundred bytes each, for memory alone: the form is this process's own and never stored.
+
+As objects an interval of a page with all its histograms takes 4 kB, and a day of a thousand servers stands in memory.
+What looking back asks again and again is kept beside as plain numbers, so that nothing is unfolded for it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import Any, overload
+
+from monitor.model.counts import Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
+from monitor.model.interval import GaugeSpan, Interval
+from monitor.model.life import Life
+from monitor.model.reading import Flag
+from monitor.signals.track import Digest, Drafted, Pair
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+#: Edges of histograms by number, and their numbers: a few tuples in a fleet.
+_EDGES: list[tuple[float, ...]] = []
+_NUMBERS: dict[tuple[float, ...], int] = {}
+#: Whole numbers below this lose their point; larger ones are as short as they are.
+_SHORT = 2.0**53
+_as_text = json.JSONEncoder(separators=(",", ":")).encode
+#: Numbers that a digest is kept as.
+_WIDTH = 7
+
+
+def fold(interval: Interval) -> str:
+    """The interval without its life and server, which its keeper knows."""
+    speculation, traffic, latency, gauges = interval.speculation, interval.traffic, interval.latency, interval.gauges
+    return _as_text((
+        (interval.start - _EPOCH) // _MICROSECOND,
+        (interval.end - _EPOCH) // _MICROSECOND,
+        _shorts((
+            interval.elapsed_seconds, interval.speculation_seconds, interval.traffic_seconds,
+            interval.latency_seconds, interval.gauges_seconds,
+        )),
+        None if speculation is None else (
+            _shorts((speculation.num_drafts, speculation.num_draft_tokens, speculation.num_accepted_tokens)),
+            None if speculation.accepted_per_pos is None else _shorts(speculation.accepted_per_pos),
+            None if speculation.drafted_per_pos is None else _shorts(speculation.drafted_per_pos),
+        ),
+        None if traffic is None else (
+            _shorts((
+                traffic.generation_tokens, traffic.prompt_tokens, traffic.cached_prompt_tokens, traffic.engine_steps,
+                traffic.step_tokens, traffic.rejections, traffic.preemptions,
+            )),
+            tuple(traffic.finished), _shorts(traffic.finished.values()),
+            tuple(traffic.http_responses), _shorts(traffic.http_responses.values()),
+            _folded(traffic.prompt_length), _folded(traffic.output_length),
+        ),
+        None if latency is None else tuple(map(_folded, (
+            latency.time_to_first_token, latency.inter_token, latency.time_per_output_token, latency.e2e_request,
+            latency.queue,
+        ))),
+        _shorts((
+            gauges.running_mean, gauges.running_max, gauges.waiting_mean, gauges.waiting_max, gauges.kv_usage_mean,
+            gauges.kv_usage_max,
+        )),
+        tuple(flag.value for flag in interval.flags),
+        interval.is_gap,
+        interval.partial,
+    ))  # fmt: skip
+
+
+def unfold(folded: str, life: Life) -> Interval:
+    """The interval of that life again, equal to what was folded."""
+    start, end, seconds, speculation, traffic, latency, gauges, flags, is_gap, partial = json.loads(folded)
+    elapsed, of_speculation, of_traffic, of_latency, of_gauges = map(float, seconds)
+    return Interval(
+        life=life.id, server=life.server, start=moment(start), end=moment(end), elapsed_seconds=elapsed,
+        speculation=None if speculation is None else _speculation(*speculation), speculation_seconds=of_speculation,
+        traffic=None if traffic is None else _traffic(*traffic), traffic_seconds=of_traffic,
+        latency=None if latency is None else LatencyCounts(*map(_histogram, latency)), latency_seconds=of_latency,
+        gauges=GaugeSpan(*_floats(gauges)), gauges_seconds=of_gauges,
+        flags=_flags(tuple(flags)), is_gap=is_gap, partial=partial,
+    )  # fmt: skip
+
+
+def microseconds(at: datetime) -> int:
+    """A moment as microseconds since 1970."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def moment(at: float) -> datetime:
+    """Microseconds since 1970 as a moment."""
+    return _EPOCH + timedelta(microseconds=at)
+
+
+class Pairs(Sequence[Pair]):
+    """Lives with their intervals, some of them folded; those are unfolded when they are asked for, and not kept."""
+
+    __slots__ = ("_intervals", "_lives")
+
+    def __init__(self, lives: Sequence[Life], intervals: Sequence[Interval | str]) -> None:
+        self._lives = lives
+        self._intervals = intervals
+
+    @overload
+    def __getitem__(self, place: int) -> Pair: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Pair]: ...
+    def __getitem__(self, place: int | slice) -> Pair | list[Pair]:
+        if isinstance(place, slice):
+            return list(map(_pair, self._lives[place], self._intervals[place]))
+        return _pair(self._lives[place], self._intervals[place])
+
+    def __len__(self) -> int:
+        return len(self._lives)
+
+    def __iter__(self) -> Iterator[Pair]:
+        return map(_pair, self._lives, self._intervals)
+
+
+def _pair(life: Life, interval: Interval | str) -> Pair:
+    return life, unfold(interval, life) if isinstance(interval, str) else interval
+
+
+class Digests(Sequence[Digest]):
+    """Digests kept as numbers, made anew when they are asked for."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, numbers: array[float]) -> None:
+        """`numbers`: what `numbers_of` gave, one after the other."""
+        self._numbers = numbers
+
+    @overload
+    def __getitem__(self, place: int) -> Digest: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Digest]: ...
+    def __getitem__(self, place: int | slice) -> Digest | list[Digest]:
+        found = range(len(self))[place]
+        if isinstance(found, int):
+            return self._at(found)
+        return [self._at(one) for one in found]
+
+    def __len__(self) -> int:
+        return len(self._numbers) // _WIDTH
+
+    def _at(self, place: int) -> Digest:
+        begun, seconds, drafts, accepted, first, batch, tokens = self._numbers[place * _WIDTH : (place + 1) * _WIDTH]
+        drafted = Drafted(drafts, accepted, _known(first)) if drafts == drafts else None
+        return Digest(moment(begun), seconds, drafted, _known(batch), _known(tokens))
+
+
+def numbers_of(digests: Iterable[Digest]) -> array[float]:
+    """Digests as numbers; what is not known is NaN."""
+    found = array("d")
+    for one in digests:
+        drafts, accepted, first = one.drafted or (math.nan, math.nan, math.nan)
+        found.extend((
+            microseconds(one.start), one.seconds, drafts, accepted, _or_nan(first), _or_nan(one.batch),
+            _or_nan(one.tokens),
+        ))  # fmt: skip
+    return found
+
+
+def span_of_numbers(span: slice) -> slice:
+    """Where the numbers of a span of digests lie."""
+    return slice(span.start * _WIDTH, None if span.stop is None else span.stop * _WIDTH)
+
+
+def _known(value: float) -> float | None:
+    return value if value == value else None
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+@lru_cache(maxsize=256)
+def _flags(values: tuple[str, ...]) -> frozenset[Flag]:
+    return frozenset(map(Flag, values))
+
+
+def _shorts(values: Iterable[float | None]) -> tuple[float | int | None, ...]:
+    return tuple(map(_short, values))
+
+
+def _short(value: float | None) -> float | int | None:
+    """A whole number as an int; -0.0 keeps its sign."""
+    if value is None or not 0.0 <= value < _SHORT or value % 1.0 or (not value and math.copysign(1.0, value) < 0):
+        return value
+    return int(value)
+
+
+def _floats(values: Iterable[float | int | None]) -> Iterator[float | None]:
+    return (None if value is None else float(value) for value in values)
+
+
+def _folded(histogram: Histogram | None) -> tuple[Any, ...] | None:
+    """Number of the edges, total, count, place of the first bucket that is not 0, buckets up to the last that rises.
+
+    Whole buckets that never fall as what each adds to the one before, which is shorter.
+    """
+    if histogram is None:
+        return None
+    number = _NUMBERS.get(histogram.edges)
+    if number is None:
+        number = _NUMBERS[histogram.edges] = len(_EDGES)
+        _EDGES.append(histogram.edges)
+    values = histogram.cumulative
+    first, end = 0, len(values)
+    while first < end and not values[first]:
+        first += 1
+    while end > first + 1 and values[end - 1] == values[end - 2]:
+        end -= 1
+    kept = _shorts(values[first:end])
+    told = number, _short(histogram.total), _short(histogram.count), first
+    if all(type(value) is int for value in kept):
+        steps = [int(after - before) for before, after in pairwise((0.0, *values[first:end]))]
+        if min(steps, default=0) >= 0:
+            return (*told, True, steps)
+    return (*told, False, kept)
+
+
+class _Folded(Histogram):
+    """A histogram whose buckets are unfolded when they are asked for: most windows ask for none."""
+
+    __slots__ = ("_kept",)
+    _kept: tuple[int, float, float, int, bool, Any]
+
+    def __init__(self, kept: tuple[int, float, float, int, bool, Any]) -> None:
+        object.__setattr__(self, "_kept", kept)
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        number: int = self._kept[0]
+        return _EDGES[number]
+
+    @property
+    def cumulative(self) -> tuple[float, ...]:
+        number, _, _, first, is_steps, kept = self._kept
+        values: tuple[float, ...] = tuple(map(float, accumulate(kept) if is_steps else kept))
+        rest = len(_EDGES[number]) - first - len(values)
+        return (0.0,) * first + values + values[-1:] * rest if values else (0.0,) * (first + rest)
+
+    @property
+    def total(self) -> float:
+        return float(self._kept[1])
+
+    @property
+    def count(self) -> float:
+        return float(self._kept[2])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Histogram):
+            return NotImplemented
+        mine = self.edges, self.cumulative, self.total, self.count
+        return mine == (other.edges, other.cumulative, other.total, other.count)
+
+    def __hash__(self) -> int:
+        return hash((self.edges, self.cumulative, self.total, self.count))
+
+
+def _histogram(folded: tuple[int, float, float, int, bool, Any] | None) -> Histogram | None:
+    return None if folded is None else _Folded(folded)
+
+
+def _speculation(
+    counts: tuple[Any, ...], accepted: tuple[Any, ...] | None, drafted: tuple[Any, ...] | None
+) -> SpeculationCounts:
+    drafts, draft_tokens, accepted_tokens = _floats(counts)
+    return SpeculationCounts(
+        drafts, draft_tokens, accepted_tokens, None if accepted is None else tuple(map(float, accepted)),
+        None if drafted is None else tuple(map(float, drafted)),
+    )
+
+
+def _traffic(
+    counts: tuple[Any, ...], finished: Any, ended: Any, responses: Any, answered: Any, prompts: Any, outputs: Any
+) -> TrafficCounts:
+    generated, prompted, cached, steps, step_tokens, rejections, preemptions = _floats(counts)
+    return TrafficCounts(
+        generated, prompted, cached, steps, step_tokens, _mapped(finished, ended), _mapped(responses, answered),
+        rejections, preemptions, _histogram(prompts), _histogram(outputs),
+    )
+
+
+def _mapped(names: tuple[str, ...], values: tuple[float, ...]) -> Mapping[str, float]:
+    return dict(zip(names, map(float, values), strict=True))
