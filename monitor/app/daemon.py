@@ -393,7 +393,8 @@ class Daemon:
         view = (DaemonView if near is None else partial(FleetView, near))(
             self._store, self._telemetry, self.groups, self.servers, self._clock, self._heart,
             tried_all=self._collector.tried_all, report_file=self.reports.file, live_report=self.reports.live,
-            slos=lambda: self._slos.statuses, known=lambda: self._known, refused=self._watched.polls.refused,
+            slos=lambda: self._slos.statuses, courses=self._slos.courses, known=lambda: self._known,
+            refused=self._watched.polls.refused,
         )
         scopes = [EVERYTHING, *(group_scope(group.name) for group in self.groups)]
         scopes += [server_scope(name) for name in self._watched.by_name]

@@ -17,9 +17,11 @@ from monitor.model.server import Group, Server, ServerName
 from monitor.report import lookup
 from monitor.report.history import SPANS, history
 from monitor.report.overview import WINDOW_SECONDS, Known, overview
+from monitor.report.slo_view import course_view
 from monitor.report.trends import day_trends
 from monitor.report.views import command_view
 from monitor.slo.burn import SloStatus
+from monitor.slo.course import Course
 from monitor.store import Store
 from monitor.store.api import Unit
 from monitor.telemetry import Telemetry
@@ -37,14 +39,17 @@ class DaemonView:
         live_report: Callable[[], str], slos: Callable[[], Sequence[SloStatus] | None] = lambda: None,
         known: Callable[[], Mapping[ServerName, Known] | None] = lambda: None,
         refused: Callable[[ServerName], None] = lambda server: None,
+        courses: Callable[[datetime, str | None, int], Sequence[Course] | None] = lambda now, group, most: None,
     ) -> None:
-        """`slos`: every SLO as of the newest evaluation; None while their history is being read. `known`: the signals
+        """`slos`: every SLO as of the newest evaluation, `courses`: how each fared until then; None while their history
+        is being read. `known`: the signals
         of that evaluation; None before the first, when they are read from the store.
 
         `refused` hears of each server that a balancer was told not to send anything to.
         """
         self._refused = refused
         self._slos = slos
+        self._courses = courses
         self._known = known
         self._store = store
         self._telemetry = telemetry
@@ -100,6 +105,18 @@ class DaemonView:
                 unit, list(self._groups.values()), list(self._servers.values()), self._clock.now(),
                 window_seconds=WINDOW_SECONDS, slos=self._slos(), known=self._known(),
             )
+
+    def slo_courses(self, group: str | None, most: int) -> list[dict[str, Any]] | None:
+        """How SLOs have fared, with the rollouts of their groups and their own alerts."""
+        now = self._clock.now()
+        found = self._courses(now, group, most)
+        if found is None:
+            return None
+        since = min((one.times[0] for one in found if one.times), default=now)
+        with self._store.read() as unit:
+            rollouts = unit.rollouts.since(None, since)
+            alerts = unit.alerts.since(since)
+        return [course_view(one, rollouts, alerts) for one in found]
 
     def trends(self) -> Mapping[str, Sequence[float | None]]:
         """Acceptance of the last day, read again every few minutes."""

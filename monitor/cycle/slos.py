@@ -23,6 +23,7 @@ from monitor.model.record import CHECKS_SECONDS, Checks
 from monitor.model.server import Group, GroupName, ServerName
 from monitor.slo.book import SloBook, freezes
 from monitor.slo.burn import SloStatus
+from monitor.slo.course import Course
 from monitor.slo.load import SloPolicy
 from monitor.store import Store
 
@@ -187,6 +188,17 @@ class SloKeeper:
         """Every SLO as of the newest look; None while history is being read back."""
         with self._lock:
             return self._statuses if self._waiting is None else None
+
+    def courses(self, now: datetime, group: str | None, most: int) -> tuple[Course, ...] | None:
+        """How SLOs with events (of one group) have fared over their periods until `now`, least budget left first.
+
+        None while history is being read back.
+        """
+        with self._lock:
+            if self._waiting is not None:
+                return None
+            wanted = [one for one in self._statuses if group is None or group in one.groups]
+            return self._book.courses([one for one in wanted if one.attainment.valid > 0][:most], now)
 
     def refusal(self, group: GroupName) -> str:
         """Why no change of `group` may begin, going by the newest look; empty where it may."""

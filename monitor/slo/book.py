@@ -16,6 +16,7 @@ from monitor.model.outcome import RuleOutcome
 from monitor.model.server import GroupName, ServerName
 from monitor.model.slo import Indicator
 from monitor.slo.burn import SloStatus, burn_outcomes, status_of
+from monitor.slo.course import Course, course_of
 from monitor.slo.events import events_of
 from monitor.slo.ledger import Ledger
 from monitor.slo.load import SloPolicy
@@ -124,6 +125,12 @@ class SloBook:
             for p in self._pages
         ]
         return tuple(sorted(found, key=_by_budget))
+
+    def courses(self, statuses: Iterable[SloStatus], now: datetime) -> tuple[Course, ...]:
+        """How the SLOs of these statuses have fared until `now`."""
+        pages = {(page.policy.slo.name, *sorted(page.scope.items())): page for page in self._pages}
+        found = [pages[one.slo.name, *sorted(one.scope.items())] for one in statuses]
+        return tuple(course_of(p.policy.slo, p.ledger, p.scope, now, frozenset(p.groups)) for p in found)
 
     def totals(self) -> list[tuple[str, Mapping[str, str], float, float]]:
         """Everything counted so far: SLO, scope, good events, valid events."""

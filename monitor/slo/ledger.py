@@ -7,9 +7,10 @@ the period; about 50 kB for each SLO of each group.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
+from numpy.typing import NDArray
 
 #: Bucket width and span of the fine levels (seconds): each span is a long window of the burn-rate table.
 _MINUTES = (60.0, 6 * 3600.0)
@@ -58,6 +59,24 @@ class _Level:
         good, valid, records = self._sums[:, np.arange(first, last + 1) % self._size].sum(axis=1)
         return Total(float(good), float(valid), records > 0)
 
+    def between(self, first: int, last: int) -> NDArray[np.float64]:
+        """Good, valid and records of the buckets [first, last), zero where nothing is kept."""
+        found = np.zeros((3, last - first))
+        if self._newest is not None:
+            low, high = max(first, self._newest - self._size + 1), min(last, self._newest + 1)
+            if low < high:
+                found[:, low - first : high - first] = self._sums[:, np.arange(low, high) % self._size]
+        return found
+
+    @property
+    def begins(self) -> float | None:
+        """Beginning of the oldest bucket kept in which something was recorded; None where there is none."""
+        if self._newest is None:
+            return None
+        kept = np.arange(self._newest - self._size + 1, self._newest + 1)
+        recorded = kept[self._sums[2, kept % self._size] > 0]
+        return float(recorded[0] * self.width) if len(recorded) else None
+
 
 class Ledger:
     """Events of one SLO in one scope. Times are wall time; what is older than the period is forgotten."""
@@ -79,3 +98,28 @@ class Ledger:
         until = now.timestamp()
         level = next((level for level in self._levels if level.span >= seconds), self._levels[-1])
         return level.total(until - seconds, until)
+
+    def steps(self, now: datetime, seconds: float, most: int) -> tuple[float, list[tuple[datetime, Total]]]:
+        """The last `seconds` before `now` in at most `most` even steps: their length (seconds), each with its end.
+
+        They begin with the first events where those are later, and are as fine as what is kept of that time. The last
+        is under way.
+        """
+        until = now.timestamp()
+        begins = self._levels[-1].begins
+        if begins is None:
+            return 0.0, []
+        length = until - max(begins, until - seconds)
+        level = next((level for level in self._levels if level.span >= length), self._levels[-1])
+        first = round(max(level.begins or begins, until - seconds) / level.width)
+        last = int(-(-until // level.width))
+        each = max(1, -(-(last - first) // most))
+        ends = list(range(last, first, -each))[::-1]
+        if not ends:
+            return each * level.width, []
+        begins_of = [max(end - each, first) - first for end in ends]
+        sums = np.add.reduceat(level.between(first, last), begins_of, axis=1)
+        return each * level.width, [
+            (datetime.fromtimestamp(end * level.width, UTC), Total(float(good), float(valid), records > 0))
+            for end, good, valid, records in zip(ends, *sums, strict=True)
+        ]  # fmt: skip

@@ -13,6 +13,9 @@ from monitor.web.acting import author
 from monitor.web.guard import Guard
 from monitor.web.source import Desk, Plain, Source
 
+#: Objectives whose history is given at once.
+_MOST_COURSES = 200
+
 #: Answers with a status.
 Answer = tuple[Any, int]
 
@@ -60,6 +63,10 @@ def _add_looking(app: Flask, source: Source) -> None:
     @app.get("/api/v1/slos")
     def api_slos() -> Plain:
         return {"slos": source.overview()["slos"]}
+
+    @app.get("/api/v1/slos/history")
+    def api_slo_courses() -> Plain:
+        return {"slos": source.slo_courses(given.group(), _MOST_COURSES)}
 
     @app.get("/api/v1/decisions")
     def api_decisions() -> Plain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from markupsafe import Markup
@@ -81,6 +81,30 @@ def _kind(change: Mapping[str, Any]) -> str:
     if change["state"] == "promoted":
         return "kept"
     return "undone" if change["state"] in ("rolled_back", "abandoned", "undoing") else "open"
+
+
+def budget_drawings(course: Mapping[str, Any]) -> list[Drawing]:
+    """The charts of one objective: its budget as it was spent, and how fast; rollouts and its alerts are marked."""
+    rows = course["rows"]
+    times = [_moment(row["at"]) for row in rows]
+    start = times[0] - timedelta(seconds=course["step_seconds"])
+    marks = [Mark(_moment(one["created_at"]), one["to"].split(",")[-1].strip(), _kind(one))
+             for one in course["rollouts"]]
+    marks += [Mark(_moment(one["since"]), one["severity"], "alert") for one in course["alerts"]]
+    left, burn = ([row[key] for row in rows] for key in ("error_budget_remaining", "burn_rate"))
+    lowest = min((value for value in left if value is not None), default=0.0)
+    found = []
+    for title, words, form, values, floor, ceiling, target in (
+        # What is overspent many times over would leave nothing to see of the rest.
+        ("Budget left", "of the error budget", "share", left, max(min(lowest, 0.0), -1.0), 1.0, 0.0),
+        ("Burn rate", "1 spends it in the period", "number", burn, 0.0, None, 1.0),
+    ):
+        chart = Chart(
+            name=f"{title} of {course['name']}", form=form, start=start, end=times[-1], times=times,
+            lines=[Line(words, values)], marks=marks, floor=floor, ceiling=ceiling, target=target,
+        )
+        found.append(Drawing(title, summary(chart), (words,), Markup(line_chart(chart))))
+    return found
 
 
 def band(history: Mapping[str, Any]) -> Markup:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flask import Flask, Response, abort, render_template, request
 
 from monitor.web import given
-from monitor.web.draw import NUMBER_HEADS, band, drawings, numbers
+from monitor.web.draw import NUMBER_HEADS, band, budget_drawings, drawings, numbers
 from monitor.web.source import Plain, Source
 
 #: Up to so many servers the first page shows each of them; beyond that groups alone.
 _SMALL_FLEET = 40
 #: How far back lists of decisions, rollouts and alerts go (days), unless asked for more.
 _DAYS = 30.0
+#: Objectives drawn on one page, least budget left first.
+_MOST_CHARTS = 24
 #: A page that was asked to stay current without scripts is loaded again after so long (seconds).
 _LIVE_SECONDS = 30
 #: A report is one file with its own style sheet, whose hash is the only style allowed.
@@ -78,7 +80,14 @@ def add_routes(app: Flask, source: Source, target: float) -> None:
 
     @app.get("/objectives")
     def objectives() -> Response:
-        return page("objectives", slos=source.overview()["slos"])
+        chosen = given.group()
+        slos = source.overview()["slos"]
+        groups = sorted({slo["group"] for slo in slos or () if slo["group"]})
+        shown = [slo for slo in slos or () if chosen is None or slo["group"] == chosen]
+        courses = source.slo_courses(chosen, _MOST_CHARTS) or ()
+        charts = [(slo, budget_drawings(course)) for slo, course in _with_courses(shown, courses)]
+        return page("objectives", slos=slos if slos is None else shown, charts=charts, groups=groups, chosen=chosen,
+                    more=len(courses) == _MOST_CHARTS < len(shown))
 
     @app.get("/decisions")
     def decisions() -> Response:
@@ -165,6 +174,20 @@ def _charts(history: Plain | None, target: float) -> dict[str, Any]:
         return {"history": None, "drawings": [], "band": "", "numbers": [], "heads": NUMBER_HEADS}
     return {"history": history, "drawings": drawings(history, target), "band": band(history),
             "numbers": numbers(history), "heads": NUMBER_HEADS}  # fmt: skip
+
+
+def _with_courses(
+    slos: Sequence[Mapping[str, Any]], courses: Sequence[Plain]
+) -> Iterator[tuple[Mapping[str, Any], Plain]]:
+    """Objectives with how they fared; those of which nothing was counted are left out."""
+    of = {_identity(course): course for course in courses if course["rows"]}
+    for slo in slos:
+        if _identity(slo) in of:
+            yield slo, of[_identity(slo)]
+
+
+def _identity(slo: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(slo[key] for key in ("name", "group", "server", "model"))
 
 
 def _named(found: Sequence[Mapping[str, Any]], name: str, kind: str) -> Mapping[str, Any]:

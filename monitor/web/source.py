@@ -46,6 +46,13 @@ class Source(Protocol):
         """Why other hosts' servers are missing, or shown as they were; empty where nothing is wrong."""
         ...
 
+    def slo_courses(self, group: str | None, most: int) -> list[Plain] | None:
+        """How so many objectives (of one group) have fared over their periods, least budget left first.
+
+        None while their history is being read.
+        """
+        ...
+
     def trends(self) -> Mapping[str, Sequence[float | None]]:
         """Acceptance of the last day by hour, by server and by `group:NAME`; some minutes old for a large fleet."""
         ...

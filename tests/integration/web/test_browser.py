@@ -15,10 +15,13 @@ from monitor.app.desk import DaemonDesk
 from monitor.app.heart import Heart
 from monitor.app.view import DaemonView
 from monitor.clock import SystemClock
+from monitor.config.rules import load_objectives
+from monitor.cycle.slos import SloKeeper
 from monitor.model.record import Pause
 from monitor.report.assemble import assemble
 from monitor.report.content import WeeklyReport
 from monitor.report.render import to_html
+from monitor.shipped import rules_folder
 from monitor.store import Store, open_store
 from monitor.telemetry import Telemetry
 from monitor.web.pages import make_app
@@ -54,9 +57,12 @@ def week(store: Store) -> WeeklyReport:
 @pytest.fixture(scope="module")
 def site(store: Store) -> Iterator[str]:
     """The address of the page, served as the daemon serves it."""
+    slos = SloKeeper(store, load_objectives([rules_folder() / "slo.yaml"]), GROUPS)
+    slos.read_back(CLOCK.now())
     view = DaemonView(
         store, Telemetry(), GROUPS, SERVERS, CLOCK, Heart(CLOCK, 1e9), tried_all=lambda: True,
         report_file=lambda key, ending: None, live_report=lambda: to_html(week(store)),
+        slos=lambda: slos.statuses, courses=slos.courses,
     )  # fmt: skip
     app = make_app(
         view, DaemonDesk(store, ["*", f"group:{CODE}"], CLOCK), token=None, hosts=frozenset({"127.0.0.1"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -16,7 +17,10 @@ from flask.testing import FlaskClient
 from monitor.app.desk import DaemonDesk
 from monitor.app.heart import Heart
 from monitor.app.view import DaemonView
+from monitor.config.rules import load_objectives
+from monitor.cycle.slos import SloKeeper
 from monitor.model.record import CommandKind, Evidence
+from monitor.shipped import rules_folder
 from monitor.telemetry import Telemetry
 from monitor.web.pages import POLICY, make_app
 from tests.fakes.fake_clock import FakeClock
@@ -57,13 +61,17 @@ def told() -> MemoryStore:
 class Site:
     """The application on the story's store, and a browser that keeps its cookies."""
 
-    def __init__(self, store: MemoryStore, folder: Path, **more: Any) -> None:
+    def __init__(
+        self, store: MemoryStore, folder: Path, slos: SloKeeper | None = None, **more: Any
+    ) -> None:
         self.store = store
         self.report = folder / "acceptd-2026-W47.html"
         view = DaemonView(
             store, Telemetry(), GROUPS, SERVERS, CLOCK, Heart(CLOCK, 120.0), tried_all=lambda: True,
             report_file=lambda key, ending: self.report if ending == "html" and self.report.is_file() else None,
             live_report=lambda: "<style>p{color:red}</style><p>so far</p>",
+            slos=lambda: slos.statuses if slos is not None else None,
+            courses=slos.courses if slos is not None else lambda now, group, most: None,
         )
         scopes = ["*", *(f"group:{g.name}" for g in GROUPS), *(f"server:{s.name}" for s in SERVERS)]
         options = {"token": None, "hosts": frozenset({"localhost"}), "simulated": True, "target": 0.6, **more}
@@ -352,6 +360,48 @@ class TestWhoMayAct:
         with told.read() as unit:
             assert [command.author for command in unit.commands.pending()] == ["mira", "web"]
         told.tables.restore(before)
+
+
+@pytest.fixture(scope="module")
+def slos(told: MemoryStore) -> SloKeeper:
+    """The shipped objectives over the story, read back as a daemon does."""
+    slos = SloKeeper(told, load_objectives([rules_folder() / "slo.yaml"]), GROUPS)
+    slos.read_back(CLOCK.now())
+    return slos
+
+
+class TestObjectives:
+    def test_each_has_its_budget_and_its_burn_drawn_with_rollouts_marked(
+        self, told: MemoryStore, slos: SloKeeper, tmp_path: Path
+    ) -> None:
+        text = Site(told, tmp_path, slos).text("/objectives")
+        assert "Over their periods" in text
+        labels = [html.unescape(one) for one in re.findall(r'<svg class="chart"[^>]* aria-label="([^"]*)"', text)]
+        budgets = [one for one in labels if one.startswith("Budget left of first-token")]
+        burns = [one for one in labels if one.startswith("Burn rate of first-token")]
+        assert len(budgets) == len(burns) > 0
+        # The story's rollouts of `chat`: one kept, one undone.
+        assert any("(kept)" in one and "(undone)" in one for one in budgets)
+        assert HOSTILE not in text and " style=" not in text
+        chosen = Site(told, tmp_path, slos).text("/objectives?group=code")
+        assert " of code</h3>" in chosen and " of chat</h3>" not in chosen
+
+    def test_the_last_step_of_the_history_is_the_figure_of_the_table(
+        self, told: MemoryStore, slos: SloKeeper, tmp_path: Path
+    ) -> None:
+        site = Site(told, tmp_path, slos)
+        now = {(one["name"], one["group"]): one for one in site.web.get("/api/v1/slos").get_json()["slos"]}
+        courses = site.web.get("/api/v1/slos/history?group=chat").get_json()["slos"]
+        assert {one["group"] for one in courses} == {"chat"}
+        drawn = [one for one in courses if one["rows"] and one["rows"][-1]["error_budget_remaining"] is not None]
+        assert drawn
+        for one in drawn:
+            left = now[one["name"], "chat"]["error_budget_remaining"]
+            assert one["rows"][-1]["error_budget_remaining"] == pytest.approx(left, abs=1e-6)
+
+    def test_before_their_history_is_read_there_is_nothing_to_draw(self, site: Site) -> None:
+        assert "Over their periods" not in site.text("/objectives")
+        assert site.web.get("/api/v1/slos/history").get_json() == {"slos": None}
 
 
 class TestApi:
