@@ -106,10 +106,7 @@ class Daemon:
         self.servers, self.groups = self._watched.all, self._watched.groups
         self._feeds: list[Feed] = []
         self._reach = None if sharing is None else Reach(config, sharing, clock)
-        self._messengers = Messengers(
-            config, store, telemetry, clock, shared=self._reach.store if self._reach is not None else None,
-            errands=self._reach.errands if self._reach is not None else None,
-        )
+        self._messengers = Messengers(config, store, telemetry, clock, reach=self._reach)
         self._router = self._messengers.router
         self.reports = Reports(
             store, self.groups, config.report, config.data_dir / "reports", host=host_name(config),

@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from monitor.app.outbox import StoreOutbox
-from monitor.app.presses import Carrier
+from monitor.app.presses import SocketRight
+from monitor.app.reach import Reach
 from monitor.app.receivers import make_alertmanagers, make_presses, make_receivers, make_router, make_socket
 from monitor.clock import Clock
 from monitor.config.fleet import host_name
@@ -31,10 +32,9 @@ class Messengers:
     """The ways out. `router` says which receivers a notice goes to, `presses` carries out what comes back by button."""
 
     def __init__(
-        self, config: Config, store: Store, telemetry: Telemetry, clock: Clock, *, shared: Store | None = None,
-        errands: Carrier | None = None,
+        self, config: Config, store: Store, telemetry: Telemetry, clock: Clock, *, reach: Reach | None = None
     ) -> None:
-        """`shared` is the fleet's database, where there is one: there the one connection for buttons is leased."""
+        """With `reach` the one connection for buttons is leased in the fleet's database."""
         self._store = store
         self._telemetry = telemetry
         self.router = make_router(config)
@@ -45,11 +45,13 @@ class Messengers:
             OutboxWorker(receiver, self._outbox, clock=clock, counters=telemetry) for receiver in self._receivers
         ]
         self.presses = make_presses(
-            config, store, clock, self.router, self._receivers, wake=self.wake, errands=errands
+            config, store, clock, self.router, self._receivers, wake=self.wake,
+            errands=reach.errands if reach is not None else None,
         )
-        self._socket = make_socket(
-            config, shared or store, clock, self.presses, holder=host_name(config), connected=telemetry.slack_socket
-        )
+        right = SocketRight(store, clock, host_name(config))
+        if reach is not None:
+            right = SocketRight(reach.store, clock, host_name(config), trouble=reach.trouble)
+        self._socket = make_socket(config, clock, self.presses, right=right, connected=telemetry.slack_socket)
         switch = secret(config.notify, "dead_mans_switch_url")
         self._switch = DeadMansSwitch(switch, clock) if switch else None
 

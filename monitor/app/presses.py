@@ -61,7 +61,11 @@ class Carrier(Protocol):
 class SocketRight:
     """The right to Slack's one connection, as a lease in the store that all daemons share."""
 
-    def __init__(self, store: Store, clock: Clock, holder: str) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, holder: str, *, trouble: Callable[[], str] = lambda: ""
+    ) -> None:
+        """`trouble` is why this daemon has no part in the fleet now: another has its name, or the database is away."""
+        self._trouble = trouble
         self._store = store
         self._clock = clock
         self._holder = holder
@@ -69,6 +73,9 @@ class SocketRight:
 
     def hold(self) -> bool:
         """Take the lease, or keep it; without the store nobody may."""
+        if self._trouble():
+            self._lease = None
+            return False
         try:
             with self._store.write() as unit:
                 self._lease = unit.leases.acquire(SOCKET_LEASE, self._holder, _LEASE_SECONDS, self._clock.now())

@@ -24,17 +24,18 @@ class Reach:
         assert settings is not None  # there is no sharing without it
         self._config = config
         self._clock = clock
-        self._trouble = lambda: sharing.state().trouble
+        #: Why the fleet's database cannot be used now; empty while it can.
+        self.trouble = lambda: sharing.state().trouble
         self.store: Store = open_store(settings.url, password=secret(settings, "password"))
         self.neighbours = Neighbours(
-            self.store, host_name(config), clock, trouble=self._trouble, present=sharing.present
+            self.store, host_name(config), clock, trouble=self.trouble, present=sharing.present
         )
-        self.errands = Errands(self.store, clock, trouble=self._trouble)
+        self.errands = Errands(self.store, clock, trouble=self.trouble)
 
     def taking(self, local: Store, presses: Presses) -> Taking:
         """What takes requests of other hosts that are about this one's own things."""
         return Taking(
-            self.store, local, self._clock, presses=presses, pages=self._config.web.actions, trouble=self._trouble
+            self.store, local, self._clock, presses=presses, pages=self._config.web.actions, trouble=self.trouble
         )
 
     def close(self) -> None:

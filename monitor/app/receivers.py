@@ -80,16 +80,15 @@ def make_presses(
 
 
 def make_socket(
-    config: Config, store: Store, clock: Clock, presses: Presses, *, holder: str, connected: Callable[[bool], None]
+    config: Config, clock: Clock, presses: Presses, *, right: SocketRight, connected: Callable[[bool], None]
 ) -> SlackSocket | None:
-    """What listens for presses of buttons; None where messages have none. `store` holds the lease of the connection."""
+    """What listens for presses of buttons; None where messages have none."""
     settings = config.slack
     token = secret(settings, "app_token") if settings is not None else None
     if settings is None or token is None:
         return None
     return SlackSocket(
-        token, api_url=settings.api_url, clock=clock, right=SocketRight(store, clock, holder),
-        pressed=presses.pressed, connected=connected,
+        token, api_url=settings.api_url, clock=clock, right=right, pressed=presses.pressed, connected=connected,
     )
 
 

@@ -170,6 +170,15 @@ def test_with_the_store_away_it_says_so_and_nobody_has_the_right() -> None:
     right.release()
 
 
+def test_a_daemon_that_has_no_part_in_the_fleet_does_not_listen() -> None:
+    trouble = ""
+    store, clock = MemoryStore(), FakeClock()
+    right = SocketRight(store, clock, "host-a", trouble=lambda: trouble)
+    assert right.hold()
+    trouble = "another daemon has the name host-a"
+    assert not right.hold()
+
+
 def test_slack_being_away_for_the_answer_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk()
 
