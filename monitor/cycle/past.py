@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from monitor.intervals.buckets import STEPS
 from monitor.model.life import LastReading, Life
@@ -35,6 +36,7 @@ _SHOWN_SECONDS = 900.0
 
 #: Facts that a replay knows.
 KNOWN_FACTS = frozenset({"is_neural_draft"})
+_UNKNOWN: Mapping[str, float | None] = dict.fromkeys(FACTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,15 @@ class Answers:
         found = bisect_right(self.checks, at, key=lambda one: one.end)
         if not found or at - self.checks[found - 1].end > timedelta(seconds=2 * COARSE_SECONDS):
             return None
-        newest = self.checks[found - 1]
-        verdict = Verdict.OK if newest.answered else Verdict.SCRAPE_ERROR
-        reading = Reading(server=newest.server, scraped_at=newest.end, monotonic=0.0, dialect="none", verdict=verdict,
-                          reason="")
-        return LastReading(reading, newest.end if newest.answered else None)
+        return _page_of(self.checks[found - 1])
+
+
+@lru_cache(maxsize=4096)
+def _page_of(newest: Checks) -> LastReading:
+    verdict = Verdict.OK if newest.answered else Verdict.SCRAPE_ERROR
+    reading = Reading(server=newest.server, scraped_at=newest.end, monotonic=0.0, dialect="none", verdict=verdict,
+                      reason="")
+    return LastReading(reading, newest.end if newest.answered else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +196,11 @@ def _key(lives: Sequence[Life]) -> str:
     return baseline_key(lives[-1].setting, lives[-1].engine_version)
 
 
-def _facts(lives: Sequence[Life]) -> dict[str, float | None]:
+def _facts(lives: Sequence[Life]) -> Mapping[str, float | None]:
     methods = {life.setting.method for life in lives if not life.setting.is_off}
-    return {**dict.fromkeys(FACTS), "is_neural_draft": is_neural_draft(methods.pop()) if len(methods) == 1 else None}
+    return _facts_of(methods.pop()) if len(methods) == 1 else _UNKNOWN
+
+
+@lru_cache(maxsize=64)
+def _facts_of(method: str | None) -> Mapping[str, float | None]:
+    return {**_UNKNOWN, "is_neural_draft": is_neural_draft(method)}

@@ -7,7 +7,6 @@ is that one part does not know is a question of what the sum is for: see `Adding
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -69,8 +68,8 @@ KNOWN = Adding(sum_known, pool_histograms)
 
 def add_speculation(parts: Sequence[SpeculationCounts]) -> SpeculationCounts | None:
     """Sum of speculation counts, exact; a position that a part does not have counts 0 there. None without parts."""
-    if not parts:
-        return None
+    if len(parts) < 2:
+        return parts[0] if parts else None
     return SpeculationCounts(
         num_drafts=sum_all(part.num_drafts for part in parts),
         num_draft_tokens=sum_all(part.num_draft_tokens for part in parts),
@@ -173,11 +172,11 @@ def _add_positions(parts: Sequence[tuple[float, ...] | None]) -> tuple[float, ..
 
 def add_keys(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Sum of each key's values."""
-    total: Counter[str] = Counter()
+    total: dict[str, float] = {}
     for part in parts:
         for key, value in part.items():
-            total[key] += value  # type: ignore[assignment]  # Counter is typed for int; floats add alike
-    return dict(total)
+            total[key] = total.get(key, 0.0) + value
+    return total
 
 
 def _gauges_over_time(intervals: Sequence[Interval]) -> GaugeSpan:

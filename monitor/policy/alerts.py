@@ -81,6 +81,8 @@ def step_alerts(
     transitions: list[Transition] = []
     for key in dict.fromkeys((*before, *current)):
         old, outcome = before.get(key), current.get(key)
+        if old is None and outcome is not None and outcome.truth is not Truth.TRUE:
+            continue
         new = _removed(old, now) if outcome is None else _step(old, key, outcome, now, credit_seconds)
         if new is None:
             continue

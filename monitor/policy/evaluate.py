@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from monitor.model.outcome import RuleOutcome, Truth, TuneFiring
 from monitor.model.record import RuleTimer
@@ -91,11 +92,18 @@ def outcome_of(rule: Rule, scope: Scope, signals: Signals) -> RuleOutcome:
     """What one rule says of one scope: no data where it lacks signals, or where one it needs is absent or too small."""
     found = signals.get((rule.window_seconds, scope.name))
     truth, reason = (Truth.NO_DATA, "no signals of this scope") if found is None else _truth(rule, found)
+    # What tuning rules rest on is shown whatever they say; an alert that does not hold shows nothing.
+    if truth is not Truth.TRUE and not isinstance(rule, TuneRule):
+        return _quiet(rule, scope, truth, reason)
+    evidence = evidence_of(rule, found) if found is not None else {}
+    return _outcome(rule, scope, truth, reason, evidence)
+
+
+def _outcome(
+    rule: Rule, scope: Scope, truth: Truth, reason: str, evidence: Mapping[str, float | None]
+) -> RuleOutcome:
     labels = {**rule.labels, **scope.labels, "alertname": rule.name}
     texts: dict[str, str] = {}
-    # What tuning rules rest on is shown whatever they say; an alert that does not hold shows nothing.
-    is_shown = truth is Truth.TRUE or isinstance(rule, TuneRule)
-    evidence = evidence_of(rule, found) if found is not None and is_shown else {}
     if truth is Truth.TRUE:
         texts = {name: template.render(labels, evidence) for name, template in rule.annotations.items()}
     return RuleOutcome(
@@ -109,6 +117,12 @@ def outcome_of(rule: Rule, scope: Scope, signals: Signals) -> RuleOutcome:
         for_seconds=rule.for_seconds,
         keep_firing_for_seconds=rule.keep_firing_for_seconds if isinstance(rule, AlertRule) else 0.0,
     )
+
+
+@lru_cache(maxsize=65_536)
+def _quiet(rule: Rule, scope: Scope, truth: Truth, reason: str) -> RuleOutcome:
+    """An alert rule that does not hold says the same of a scope evaluation after evaluation: nearly all of them do."""
+    return _outcome(rule, scope, truth, reason, {})
 
 
 def evidence_of(rule: Rule, signals: SignalSet) -> dict[str, float | None]:
@@ -152,6 +166,8 @@ def resumed(since: datetime | None, last_true: datetime | None, now: datetime, c
 
 def _truth(rule: Rule, signals: SignalSet) -> tuple[Truth, str]:
     truth, reason = rule.when.evaluate(signals)
+    if not rule.need or not any(_lack(need, signals) for need in rule.need):
+        return truth, reason
     # What a page never tells cannot be asked of it (llama.cpp counts no requests), as long as something else is.
     told = [need for need in rule.need if absence(signals, need.signal) is not NoData.NOT_EXPORTED]
     lacks = [lack for need in told or rule.need if (lack := _lack(need, signals))]

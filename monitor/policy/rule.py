@@ -31,6 +31,10 @@ class Scope:
     kind: ScopeKind
     labels: Mapping[str, str] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        """Of the name: labels are a mapping, which has none."""
+        return hash(self.name)
+
 
 def scope_of_server(server: Server) -> Scope:
     """The scope of one server, with its own labels (which cannot hide `server` and `group`)."""

@@ -45,10 +45,17 @@ class Window:
         self.setting: Setting | None = None if len(settings) != 1 else settings.pop()
 
     @cached_property
+    def _is_one_life(self) -> bool:
+        """Whether all recent pairs are of one life, as in nearly every window of one server."""
+        return bool(self.recent) and _are_of_one_life(self.recent)
+
+    @cached_property
     def of_setting(self) -> Sequence[Pair]:
         """Recent pairs at the setting, whichever life they belong to."""
         if self.setting is None:
             return ()
+        if self._is_one_life:
+            return self.recent
         lives = {life.id: life for life, _ in self.recent}
         at = {life.id for life in lives.values() if life.setting == self.setting}
         return [pair for pair in self.recent if pair[0].id in at]
@@ -65,6 +72,8 @@ class Window:
 
     def streams(self, pairs: Iterable[Pair]) -> list[list[Interval]]:
         """Intervals per stream that is still alive, by end."""
+        if pairs is self.recent and self._is_one_life:
+            return [[interval for _, interval in self.recent]]
         alive = {stream_of(life) for life in self.newest_lives}
         found: dict[StreamKey, list[Interval]] = {}
         for life, interval in pairs:
@@ -74,8 +83,15 @@ class Window:
         return list(found.values())
 
 
-def newest_lives(pairs: Iterable[Pair]) -> tuple[Life, ...]:
+def _are_of_one_life(pairs: Sequence[Pair]) -> bool:
+    newest = pairs[-1][0]
+    return all(life is newest for life, _ in pairs)
+
+
+def newest_lives(pairs: Sequence[Pair]) -> tuple[Life, ...]:
     """Newest life of every stream among pairs (by end) that still gives intervals, in the order of their streams."""
+    if pairs and _are_of_one_life(pairs):
+        return (pairs[-1][0],)
     last: dict[str, Pair] = {}
     for pair in pairs:
         last[pair[0].id] = pair

@@ -21,6 +21,7 @@ from monitor.model.server import Group, GroupName, Server, ServerName
 from monitor.policy.rule import RuleSet
 from monitor.policy.telling import TellingPolicy
 from monitor.policy.timeline import EventKind
+from monitor.signals.track import Track
 from monitor.store import Retention
 from tests.fakes.memory_store import MemoryStore
 from tests.unit.policy.words import rules
@@ -132,6 +133,22 @@ def test_alerts_of_the_past_are_those_that_the_daemon_raised() -> None:
     said = live(store, rules(ALERTS), len(STORY))
     assert sorted(replayed) == sorted(said)
     assert {rule for _, rule, _, _ in replayed} == {"Low", "Cliff", "Silent"}
+
+
+def test_windows_of_one_life_say_what_windows_of_any_lives_say() -> None:
+    """Nearly every window is of one life and takes a short way; lives that are equal, but not one object, do not."""
+    until = NOON + timedelta(minutes=len(STORY))
+    found = past(stored(life("a"), life("b")), until)
+    apart = {
+        name: Track.of((replace(of), one) for of, one in track.pairs) for name, track in found.tracks.items()
+    }
+    both = [
+        list(replay_group(one, rules(ALERTS + TUNING.replace("groups:\n", "")), until, step_seconds=60.0,
+                          baseline_seconds=300.0))
+        for one in (found, replace(found, tracks=apart))
+    ]  # fmt: skip
+    assert both[0] == both[1]
+    assert {one.event.rule for one in both[0]} >= {"Low", "Cliff", "Silent", "raise-tokens"}
 
 
 class TestTuning:

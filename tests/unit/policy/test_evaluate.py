@@ -9,6 +9,7 @@ from monitor.model.record import RuleTimer
 from monitor.model.signal import NoData, SignalSet
 from monitor.policy.evaluate import evaluate, evidence_of, outcome_of, step_timer
 from monitor.policy.facts import FACTS, is_neural_draft, rule_vocabulary, with_facts
+from monitor.policy.rule import Scope
 from tests.unit.policy.words import GROUP, SERVER, START, minute, rules, signal_set
 
 TUNE = """
@@ -198,3 +199,20 @@ class TestFacts:
     def test_a_name_that_is_no_fact_is_refused(self) -> None:
         with pytest.raises(ValueError, match="healthy: expected one of probe_failed"):
             with_facts(signal_set(), {"healthy": 1.0})
+
+
+def test_an_alert_that_does_not_hold_says_the_same_each_time_and_of_its_own_scope() -> None:
+    """What is remembered of one scope must not be told of another one of the same name."""
+    (rule,) = rules("""
+groups:
+  - name: g
+    rules:
+      - {alert: Low, when: acceptance_rate < 0.50, labels: {severity: page}, annotations: {summary: low}}
+""").alerts
+    moved = Scope(SERVER.name, SERVER.kind, {**SERVER.labels, "group": "other"})
+    signals = {(rule.window_seconds, SERVER.name): signal_set({"acceptance_rate": 0.7}, window=rule.window_seconds)}
+    first, again, other = (outcome_of(rule, scope, signals) for scope in (SERVER, SERVER, moved))
+    assert first is again and first.truth is Truth.FALSE
+    assert (first.labels["group"], other.labels["group"]) == ("g", "other")
+    blind = outcome_of(rule, SERVER, {})
+    assert (blind.truth, blind.reason) == (Truth.NO_DATA, "no signals of this scope")
