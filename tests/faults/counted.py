@@ -41,6 +41,8 @@ class CountedServer:
         self.rate = drafts_per_second
         self.more = ""
         self.answer: Callable[[CountedServer, BaseHTTPRequestHandler], None] | None = None
+        #: Whether it answers nothing at all, its health neither.
+        self.is_down = False
         #: Moments (monotonic) at which a page was asked for.
         self.asked: list[float] = []
         self.ended: list[Counts] = []
@@ -98,6 +100,9 @@ def serving(*servers: CountedServer) -> Iterator[None]:
         def do_GET(self) -> None:
             _, name, *rest = self.path.split("/")
             server = known[name]
+            if server.is_down:
+                self.close_connection = True
+                return
             if rest != ["metrics"]:
                 answer(self, b"", 200 if rest == ["health"] else 404)
                 return
