@@ -39,6 +39,15 @@ class Counters(Protocol):
         """A calendar job raised."""
 
 
+def out_of_memory(where: str, error: MemoryError) -> FatalError:
+    """What ends a daemon that gets no more memory: a new process begins with little, and nothing stored is lost."""
+    made = FatalError(
+        f"out of memory in {where}: the daemon ends, to be started anew; raise its limits (MemoryMax, LimitDATA)"
+    )
+    made.__cause__ = error
+    return made
+
+
 class Ticker:
     """Calls `run` every `interval` seconds in a thread of its own; a long run delays the next, never doubles it."""
 
@@ -91,6 +100,9 @@ class Ticker:
                 self._run()
             except FatalError as error:
                 self._fatal(error)
+                return
+            except MemoryError as error:
+                self._fatal(out_of_memory(self._name, error))
                 return
             except Exception:
                 self._counters.unexpected_error(self._name)

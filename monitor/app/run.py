@@ -26,6 +26,7 @@ from monitor.config.rules import LoadedRules, load_configured_rules, rule_settin
 from monitor.config.running import FolderLock, Running, write_running
 from monitor.errors import FatalError, MonitorError, StoreError
 from monitor.model.server import ServerName
+from monitor.schedule import out_of_memory
 from monitor.store import Store, open_store
 from monitor.store.ring import Ring
 from monitor.store.spool import Spool
@@ -38,6 +39,9 @@ LOCAL_DB = "local.db"
 SPOOL = "spool.ring"
 #: Least time between two changes of the servers by their sources (seconds): each starts the daemon's parts anew.
 _SETTLE_SECONDS = 5.0
+
+#: Kept for the end (bytes): never touched, so that it takes addresses and no memory.
+_RESERVE_BYTES = 8 * 1024**2
 
 #: Beginnings of the names of threads without which the daemon would only seem to run.
 _VITAL = ("scrape", "http-watchdog", "evaluate", "act", "web")
@@ -65,6 +69,8 @@ class Process:
         self._settled = 0.0
         self._sharing: Sharing | None = None
         self._fatal: FatalError | None = None
+        #: Given back when the daemon ends for want of memory, so that it can still end in order.
+        self._reserve = bytes(_RESERVE_BYTES)
         #: What the command line is to know of us and could not be written yet.
         self._unwritten: Running | None = None
 
@@ -295,6 +301,9 @@ class Process:
         """A thread ended by an error that nobody expected: with a vital one missing it is better to start again."""
         name = death.thread.name if death.thread is not None else "?"
         cause = death.exc_value
+        if isinstance(cause, MemoryError):
+            self._died(out_of_memory(f"thread {name}", cause))
+            return
         log.error("thread died thread=%s", name, exc_info=cause)
         self._telemetry.unexpected_error("thread")
         if name.startswith(_VITAL):
@@ -309,7 +318,8 @@ class Process:
         self._wake.set()
 
     def _died(self, error: FatalError) -> None:
-        self._fatal = error
+        self._reserve = b""
+        self._fatal = self._fatal or error
         self._wake.set()
 
 

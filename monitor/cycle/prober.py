@@ -74,6 +74,8 @@ class Prober:
         self._timeout = timeout_seconds
         self._lock = threading.Lock()
         self._asking: dict[ServerName, threading.Thread] = {}
+        #: Whether the newest thread was refused: said once.
+        self._is_refused = False
         self._results: dict[ServerName, ProbeResult] = {}
         self._health: dict[ServerName, tuple[bool | None, datetime]] = {}
 
@@ -99,7 +101,7 @@ class Prober:
                 return
             thread = threading.Thread(target=self._ask, args=(server,), name=f"probe-{server}", daemon=True)
             self._asking[server] = thread
-        thread.start()
+        self._start(thread)
 
     def health(self, server: ServerName) -> bool | None:
         """Whether `/health` said 200 after the page could not be had; None where nobody asked, or we may not."""
@@ -123,13 +125,24 @@ class Prober:
                 return
             thread = threading.Thread(target=self._ask_health, args=(server,), name=f"health-{server}", daemon=True)
             self._asking[server] = thread
-        thread.start()
+        self._start(thread)
 
     def wait(self, server: ServerName, timeout: float) -> None:
         """Wait for a question under way (for tests and for stopping)."""
         thread = self._asking.get(server)
         if thread is not None:
             thread.join(timeout)
+
+    def _start(self, thread: threading.Thread) -> None:
+        """Ask in the background; where the machine gives no thread, alerts are evaluated without the answer."""
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._is_refused:
+                log.warning("server not asked, the machine gives no thread thread=%s: %s", thread.name, error)
+            self._is_refused = True
+        else:
+            self._is_refused = False
 
     def _ask_health(self, server: ServerName) -> None:
         answer = self._probes[server].health()

@@ -155,6 +155,9 @@ class ScrapeLoop:
             self._counters.scrape_late(name, began - due)
         try:
             self._scrape(name)
+        except MemoryError:
+            # The next one would fail as well: the thread ends, and with it the daemon, to be started anew.
+            raise
         except Exception:
             # One server's surprise must not end the others' scrapes; it is logged whole and counted.
             self._counters.unexpected_error("scrape")

@@ -1,10 +1,11 @@
-"""What the machine refuses us (files, threads) says nothing about the servers, and nobody is paged for it."""
+"""What the machine refuses us (files, threads, memory) says nothing about the servers, and nobody is paged for it."""
 
 from __future__ import annotations
 
 import resource
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 
 import pytest
 import requests
@@ -12,6 +13,7 @@ import requests
 from tests.acceptance.daemon import PATIENCE
 from tests.faults.counted import CountedServer, answer, serving
 from tests.faults.daemon import FaultyDaemon, check_whole, head_of
+from tests.faults.test_hostile import wide_page
 
 MIB = 1024**2
 
@@ -68,3 +70,35 @@ def test_without_threads_it_says_so_and_ends(watching: Callable[..., FaultyDaemo
         assert "threads for scrapes could be started" in daemon.said() or "does not start" in daemon.said()
         assert "Traceback" not in daemon.said()
         daemon.process = None
+
+
+def test_without_memory_it_ends_in_order_and_the_next_one_goes_on(watching: Callable[..., FaultyDaemon]) -> None:
+    servers = [CountedServer(f"s{number}") for number in range(3)]
+    quick = {"parameters": {"ServerDown.for": "1s", "NoSamples.for": "1s"}}
+    with serving(*servers):
+        daemon = watching(*servers, rules={"interval": "500ms", **quick})
+        daemon.start()
+        daemon.wait(lambda: all(len(one.asked) > 2 for one in servers) or None, "all are read")
+        for server in servers:
+            server.restart()
+        assert daemon.process is not None
+        # No more than it has now, and a page that needs more: what is resident, unlike addresses, it cannot spare.
+        status = Path(f"/proc/{daemon.process.pid}/status").read_text()
+        (data,) = (int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmData:"))
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_DATA, (data, data))
+        servers[0].more = wide_page() * 12
+        assert daemon.process.wait(PATIENCE) == 1
+        said = daemon.said()
+        assert "out of memory in" in said and "the daemon ends, to be started anew" in said
+        assert "managed servers go on" in said and "Traceback" not in said
+        # As its supervisor does.
+        servers[0].more = ""
+        daemon.start()
+        truth = {server.name: server.freeze() for server in servers}
+        with daemon.store() as store:
+            daemon.wait(
+                lambda: all(head_of(store, one) == truth[one.name] for one in servers) or None, "counts are whole"
+            )
+            for server in servers:
+                check_whole(store, server, truth[server.name])
+        assert "PAGE" not in daemon.said()

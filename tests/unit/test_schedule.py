@@ -112,6 +112,19 @@ class TestTicker:
         assert [str(error) for error in bench.fatal] == ["the disk is gone"]
         assert bench.runs.number == 1
 
+    def test_want_of_memory_ends_it_like_a_fatal_error(self) -> None:
+        def run(number: int) -> None:
+            raise MemoryError
+
+        bench = Bench(run)
+        bench.ticker.start()
+        assert bench.ended.wait(PATIENCE)
+        bench.ticker.stop()
+        assert [str(error) for error in bench.fatal] == [
+            "out of memory in evaluate: the daemon ends, to be started anew; raise its limits (MemoryMax, LimitDATA)"
+        ]
+        assert bench.counters.errors == []
+
     def test_a_long_run_is_waited_for_and_never_doubled(self) -> None:
         begun, over, inside = threading.Event(), threading.Event(), []
 
