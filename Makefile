@@ -58,6 +58,7 @@ test-llamacpp: $(STAMP)
 soak: $(STAMP)
 	$(BIN)/python -m tests.soak $(ARGS)
 	ACCEPTD_TEST_FLEET=200 $(BIN)/python -m pytest -q tests/acceptance/test_fleet.py
+	ACCEPTD_TEST_LONG=1 $(BIN)/python -m pytest -q tests/faults/test_daylight.py
 
 # Known vulnerabilities of what is installed, as far as the database can be reached; and the list of parts.
 audit: $(STAMP)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -36,7 +36,16 @@ class ShiftedDaemon(FaultyDaemon):
         super().__init__(folder, *servers, **settings)  # type: ignore[arg-type]
         self._library = library()
         self._offset = folder / "offset"
+        self._off = timedelta(0)
         self.shift("+0")
+
+    def environ(self) -> dict[str, str]:
+        """The environment of its process, beside its clock."""
+        return environ(self.folder)
+
+    def time(self) -> datetime:
+        """What its clock says now, where it was set by `shift_to`."""
+        return datetime.now(UTC) + self._off
 
     def shift(self, offset: str) -> None:
         """Set its clock so far off the machine's: `+2h`, `-1d`, `+90` (seconds)."""
@@ -47,7 +56,8 @@ class ShiftedDaemon(FaultyDaemon):
 
     def shift_to(self, moment: datetime) -> None:
         """Set its clock to `moment`."""
-        self.shift(f"{(moment - datetime.now(UTC)).total_seconds():+.0f}")
+        self._off = timedelta(seconds=round((moment - datetime.now(UTC)).total_seconds()))
+        self.shift(f"{self._off.total_seconds():+.0f}")
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """One more process of the command `acceptd run`, with that clock."""
@@ -58,5 +68,5 @@ class ShiftedDaemon(FaultyDaemon):
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "monitor", "--config", str(self.config), "run"], stdout=log, stderr=log,
-                stdin=subprocess.DEVNULL, env={**environ(self.folder), **deceived}, cwd=self.folder,
+                stdin=subprocess.DEVNULL, env={**self.environ(), **deceived}, cwd=self.folder,
             )
