@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from monitor.model.record import Watched
-from monitor.model.server import Group, ServerName
-from monitor.report.build import Inputs, build
+from monitor.model.server import Group
+from monitor.report.build import Inputs, group_report, whole
 from monitor.report.content import WeeklyReport
-from monitor.report.history import load_pairs
-from monitor.signals.track import Pair
+from monitor.report.reading import Read, read
 from monitor.slo.book import SloBook
-from monitor.slo.burn import SloStatus
 from monitor.slo.load import SloPolicy
 from monitor.store.api import Unit
 
@@ -52,10 +50,6 @@ def assemble(
     """The report on the days before `end`, from what is stored; objectives are counted over those days."""
     start = end - timedelta(days=days)
     groups = with_known(groups, unit.servers.all(start))
-    pairs: dict[ServerName, list[Pair]] = {}
-    for group in groups:
-        for name in group.servers:
-            pairs.update(load_pairs(unit, [name], start - timedelta(days=days), end))
     decisions = {}
     for group in groups:
         latest = unit.decisions.latest(group.name)
@@ -63,13 +57,23 @@ def assemble(
     names = [name for group in groups for name in group.servers]
     changes = [change for name in names for change in unit.changes.of_server(name, start) if change.entered_at < end]
     alerts = [a for a in unit.alerts.since(start) if a.fired_at is not None and a.fired_at < end]
-    return build(
-        Inputs(
-            key=key, start=start, end=end, made_at=now, host=host, groups=groups, pairs=pairs,
-            decisions={str(name): decision for name, decision in decisions.items()}, changes=changes, alerts=alerts,
-            slos=_slos(unit, policies, groups, pairs, start, end), target_acceptance=target, simulated=simulated,
-        )
-    )
+    inputs = Inputs(
+        key=key, start=start, end=end, made_at=now, host=host, groups=groups, pairs={},
+        decisions={str(name): decision for name, decision in decisions.items()}, changes=changes, alerts=alerts,
+        target_acceptance=target, simulated=simulated,
+    )  # fmt: skip
+    book = SloBook(policies, {group.name: group.servers for group in groups})
+    parts = []
+    # Group after group: what is read of a whole fleet would not fit into memory.
+    for group in sorted(groups, key=lambda group: group.name):
+        found = read(unit, group.servers, start, end, timedelta(days=days), among=len(names))
+        feed(book, found, start, end)
+        parts.append(group_report(replace(inputs, pairs=found.pairs, hours=found.hours), group))
+    for checks in unit.checks.sums(names, start, end):
+        book.add_checks(checks.server, checks.end, answered=checks.answered, missed=checks.missed)
+    # An objective without events says nothing here.
+    slos = tuple(status for status in book.statuses(end) if status.attainment.valid > 0)
+    return whole(replace(inputs, slos=slos), parts)
 
 
 def with_known(groups: Sequence[Group], watched: Iterable[Watched]) -> tuple[Group, ...]:
@@ -84,19 +88,13 @@ def with_known(groups: Sequence[Group], watched: Iterable[Watched]) -> tuple[Gro
     return tuple(replace(group, servers=tuple(members[name])) for name, group in found.items())
 
 
-def _slos(
-    unit: Unit, policies: Sequence[SloPolicy], groups: Sequence[Group], pairs: Mapping[ServerName, Sequence[Pair]],
-    start: datetime, end: datetime,
-) -> tuple[SloStatus, ...]:
-    """Every objective of every group over the report's days, from the intervals that were read for it anyway."""
-    book = SloBook(policies, {group.name: group.servers for group in groups})
-    for own in pairs.values():
+def feed(book: SloBook, found: Read, start: datetime, end: datetime) -> None:
+    """Count what was read of the period for its objectives; those of time slices by the hour where there are hours."""
+    for own in found.pairs.values():
         book.learn(life for life, _ in own)
         for _, interval in own:
             if start < interval.end <= end:
-                book.add_interval(interval)
-    for checks in unit.checks.between([name for group in groups for name in group.servers], start, end):
-        book.add_checks(checks.server, checks.end, answered=checks.answered, missed=checks.missed)
-    found = book.statuses(end)
-    # An objective without events says nothing here.
-    return tuple(status for status in found if status.attainment.valid > 0)
+                book.add_interval(interval, sliced=None if found.hours is None else False)
+    for own in (found.hours or {}).values():
+        for _, interval in own:
+            book.add_interval(interval, sliced=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from monitor.model.alert import Alert, Severity
@@ -30,8 +30,8 @@ from monitor.signals.build import signals
 from monitor.signals.track import UNRELIABLE, Pair
 from monitor.slo.burn import SloStatus
 
-#: Points of a trend: an hour each over a week.
-TREND_POINTS = 168
+#: Points of a trend: an hour each over a week, and six hours where there are many servers.
+TREND_POINTS, LARGE_TREND_POINTS = 168, 28
 #: No point is shorter than this (seconds): it would show single scrapes.
 SHORTEST_POINT_SECONDS = 10.0
 
@@ -62,7 +62,11 @@ _OPEN = (DecisionState.STANDING, DecisionState.RECOMMENDED, DecisionState.AWAITI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a report is made from; `pairs` reach one period further back, for the comparison with the one before."""
+    """What a report is made from; `pairs` reach one period further back, for the comparison with the one before.
+
+    `hours` hold the period alone, where `pairs` are too coarse for what moves with time: trends, of groups alone then,
+    and the time covered. None where they are not.
+    """
 
     key: str
     start: datetime
@@ -71,6 +75,7 @@ class Inputs:
     host: str
     groups: Sequence[Group]
     pairs: Mapping[ServerName, Sequence[Pair]]
+    hours: Mapping[ServerName, Sequence[Pair]] | None = None
     decisions: Mapping[str, Decision | None] = field(default_factory=dict)
     changes: Sequence[Change] = ()
     alerts: Sequence[Alert] = ()
@@ -81,7 +86,15 @@ class Inputs:
 
 def build(inputs: Inputs) -> WeeklyReport:
     """The report; a server or a group without data is in it and says so."""
-    groups = tuple(_group(inputs, group) for group in sorted(inputs.groups, key=lambda g: g.name))
+    return whole(inputs, [group_report(inputs, group) for group in sorted(inputs.groups, key=lambda g: g.name)])
+
+
+def whole(inputs: Inputs, parts: Sequence[GroupReport]) -> WeeklyReport:
+    """The report from the parts of its groups, by name; their objectives are told here."""
+    groups = tuple(
+        replace(part, slos=tuple(_slo(status, part.name) for status in inputs.slos if part.name in status.groups))
+        for part in parts
+    )
     todo = _todo(groups)
     return WeeklyReport(
         key=inputs.key,
@@ -98,25 +111,27 @@ def build(inputs: Inputs) -> WeeklyReport:
     )
 
 
-def _group(inputs: Inputs, group: Group) -> GroupReport:
+def group_report(inputs: Inputs, group: Group) -> GroupReport:
+    """The part of one group, from its own `pairs` and `hours`; without its objectives."""
     changes = [c for c in inputs.changes if c.server in group.servers and inputs.start <= c.entered_at < inputs.end]
     decision = inputs.decisions.get(group.name)
-    together = [pair for name in group.servers for pair in inputs.pairs.get(name, ())]
+    fine, points = (inputs.pairs, TREND_POINTS) if inputs.hours is None else (inputs.hours, LARGE_TREND_POINTS)
+    together = [pair for name in group.servers for pair in fine.get(name, ())]
     return GroupReport(
         name=group.name,
         mode=group.mode,
         servers=tuple(_server(inputs, name) for name in group.servers),
         changes=tuple(_change(change) for change in sorted(changes, key=lambda c: c.entered_at)),
         advice=_advice(decision) if decision is not None else None,
-        slos=tuple(_slo(status, group.name) for status in inputs.slos if group.name in status.groups),
+        slos=(),
         alerts=tuple(_alert(a) for a in inputs.alerts if _concerns(a, group) and a.fired_at is not None),
-        trend=_trend(together, group.name, inputs.start, inputs.end) if len(group.servers) > 1 else (),
+        trend=_trend(together, group.name, inputs.start, inputs.end, points) if len(group.servers) > 1 else (),
         hindrance=hindrance(decision),
     )
 
 
 def _server(inputs: Inputs, name: ServerName) -> ServerReport:
-    pairs = list(inputs.pairs.get(name, ()))
+    pairs, fine = list(inputs.pairs.get(name, ())), inputs.hours
     length = (inputs.end - inputs.start).total_seconds()
     now = signals(pairs, scope=name, at=inputs.end, window_seconds=length)
     before = signals(pairs, scope=name, at=inputs.start, window_seconds=length)
@@ -132,10 +147,11 @@ def _server(inputs: Inputs, name: ServerName) -> ServerReport:
         before=_figures(before),
         survival=survival.values if survival else (),
         generation_tokens=_generated([interval for _, interval in recent]),
-        trend=_trend(pairs, name, inputs.start, inputs.end),
+        trend=_trend(pairs, name, inputs.start, inputs.end) if fine is None else (),
         notes=_notes(recent, now, inputs.target_acceptance),
-        covered=covered_share(recent, inputs.start, inputs.end),
-        equal_load_change=equal_load_change(pairs, inputs.start, inputs.end),
+        covered=covered_share(recent if fine is None else fine.get(name, ()), inputs.start, inputs.end),
+        # A day's mean is no load that another day can equal.
+        equal_load_change=equal_load_change(pairs, inputs.start, inputs.end) if fine is None else None,
     )
 
 
@@ -147,14 +163,16 @@ def _generated(intervals: Sequence[Interval]) -> float:
     return sum(i.traffic.generation_tokens or 0.0 for i in intervals if i.traffic is not None)
 
 
-def _trend(pairs: Sequence[Pair], name: str, start: datetime, end: datetime) -> tuple[TrendPoint, ...]:
-    """Equal buckets over the part of the period that has data, at most TREND_POINTS of them."""
+def _trend(
+    pairs: Sequence[Pair], name: str, start: datetime, end: datetime, most: int = TREND_POINTS
+) -> tuple[TrendPoint, ...]:
+    """Equal buckets over the part of the period that has data, at most so many of them."""
     inside = [pair for pair in pairs if start < pair[1].end <= end]
     if not inside:
         return ()
     first = min(pair[1].start for pair in inside)
     first = max(first, start)
-    seconds = max((end - first).total_seconds() / TREND_POINTS, SHORTEST_POINT_SECONDS)
+    seconds = max((end - first).total_seconds() / most, SHORTEST_POINT_SECONDS)
     buckets: dict[int, list[Pair]] = {}
     for pair in inside:
         buckets.setdefault(int((pair[1].end - first).total_seconds() / seconds - 1e-9), []).append(pair)

@@ -32,6 +32,8 @@ _LATENCIES = (
     ("e", "e2e_request"),
     ("q", "queue"),
 )
+#: One for all intervals that are read without their side rows.
+_NO_LATENCY = LatencyCounts()
 _HISTOGRAMS = ("p", "o", *(key for key, _ in _LATENCIES))
 
 
@@ -95,6 +97,8 @@ class Unpacked:
 
     def latency(self) -> LatencyCounts:
         """The family of latency histograms."""
+        if not self._tree:
+            return _NO_LATENCY
         return LatencyCounts(*(self._histogram(key) for key, _ in _LATENCIES))
 
     def _array(self, key: str) -> tuple[float, ...] | None:

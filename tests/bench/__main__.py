@@ -12,6 +12,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "tuner": ("--tables", "tests/golden/tuning_tables", "--synthetic", "60"),
     "cycle": (),
     "replay": (),
+    "history": (),
     "servers": (),
 }
 

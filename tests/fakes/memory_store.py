@@ -311,6 +311,15 @@ class ChecksRows:
             lambda it: (it.end, it.server),
         )
 
+    def sums(self, servers: Sequence[ServerName], since: datetime, until: datetime) -> list[Checks]:
+        found: dict[ServerName, Checks] = {}
+        for one in self.between(servers, since, until):
+            old = found.get(one.server, Checks(one.server, one.end, 0, 0))
+            found[one.server] = Checks(
+                one.server, one.end, old.answered + one.answered, old.missed + one.missed
+            )
+        return [found[name] for name in sorted(found)]
+
 
 class Readings:
     def __init__(self, tables: Tables) -> None:

@@ -122,12 +122,22 @@ def _unprivileged() -> str | None:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A server for the whole run; make a database of your own with `new_database`."""
+    with running_server() as server:
+        if server is None:
+            missing = "PostgreSQL is not installed (Debian: apt-get install postgresql)"
+            if os.environ.get("CI") == "true":
+                pytest.fail(missing)
+            pytest.skip(missing)
+        yield server
+
+
+@contextlib.contextmanager
+def running_server() -> Iterator[PostgresServer | None]:
+    """A server that is gone afterwards; None where PostgreSQL is not installed."""
     programs = _programs()
     if programs is None:
-        missing = "PostgreSQL is not installed (Debian: apt-get install postgresql)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        yield None
+        return
     user = _unprivileged()
     folder = Path(tempfile.mkdtemp(prefix="acceptd-pg-"))
     if user is not None:

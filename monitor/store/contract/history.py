@@ -132,6 +132,9 @@ class ChecksRows(Protocol):
     def between(self, servers: Sequence[ServerName] | None, since: datetime, until: datetime) -> list[Checks]:
         """Buckets whose end lies in (since, until], by end and server; of all servers where that is None."""
 
+    def sums(self, servers: Sequence[ServerName], since: datetime, until: datetime) -> list[Checks]:
+        """All buckets of (since, until] of each server as one that ends with the newest, by server."""
+
 
 class WatchedServers(Protocol):
     """Servers that are watched or were."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Integer, Table, cast, func, select
 
 from monitor.model.record import Checks
 from monitor.model.server import ServerName
@@ -40,3 +40,16 @@ class SqlChecks:
             statement = statement.where(ChecksRow.server.in_(servers))
         rows = self._connection.execute(statement.order_by(_ROW.c.end_at, _ROW.c.server))
         return [Checks(server, end, answered, missed) for server, end, answered, missed in rows]
+
+    def sums(self, servers: Sequence[ServerName], since: datetime, until: datetime) -> list[Checks]:
+        """All buckets of (since, until] of each server as one, by server."""
+        # PostgreSQL adds integers up to numbers of any size, which Python would see as Decimal.
+        counts = [cast(func.sum(column), Integer) for column in (ChecksRow.answered, ChecksRow.missed)]
+        statement = (
+            select(ChecksRow.server, func.max(ChecksRow.end), *counts)
+            .where(ChecksRow.end > since, ChecksRow.end <= until, ChecksRow.server.in_(servers))
+            .group_by(ChecksRow.server)
+            .order_by(ChecksRow.server)
+        )
+        return [Checks(server, end, answered, missed) for server, end, answered, missed in
+                self._connection.execute(statement)]

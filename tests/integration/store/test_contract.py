@@ -815,6 +815,10 @@ class TestSmallRecords:
             assert unit.checks.between([A], at(300), at(600)) == [second]
             assert unit.checks.between(None, T0, at(599)) == [first, Checks(B, at(300), 4, 0)]
             assert unit.checks.between([], T0, at(600)) == []
+            together = Checks(A, at(600), first.answered + second.answered, first.missed + second.missed)
+            assert unit.checks.sums([A, B], T0, at(600)) == [together, Checks(B, at(300), 4, 0)]
+            assert unit.checks.sums([A], at(300), at(600)) == [second]
+            assert unit.checks.sums([], T0, at(600)) == []
 
     def test_baselines_are_kept_by_server_and_setting(self, store: Store) -> None:
         one = Baseline(A, "ngram/3/0.10", 2.5, 0.5, None, 1e6, T0, 12)

@@ -1,0 +1,61 @@
+"""The intervals that a report rests on: the more servers, the coarser, so that a fleet's week is read in seconds.
+
+Counts are the same in sums of any length. What is drawn over time, and objectives of time slices, are as fine as hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from monitor.intervals.buckets import STEPS, bucket_end, complete_until
+from monitor.model.server import ServerName
+from monitor.report.history import load_pairs
+from monitor.signals.track import Pair
+from monitor.store.api import Unit
+
+#: Up to so many servers in the report: as scraped and by five minutes; by five minutes; by the hour. Beyond, whole days
+#: with hours at the ends of the period: two weeks of a server are some 50 rows then, 336 by the hour.
+_AS_SCRAPED, _BY_MINUTES, _BY_HOURS = 8, 25, 100
+_FIVE_MINUTES, _HOUR, _DAY = STEPS
+
+Pairs = dict[ServerName, list[Pair]]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read of some servers: `pairs` for sums; `hours` for what moves over time, where days are too coarse."""
+
+    pairs: Pairs = field(default_factory=dict)
+    hours: Pairs | None = None
+
+
+def read(
+    unit: Unit, servers: Sequence[ServerName], start: datetime, end: datetime, before: timedelta, *, among: int
+) -> Read:
+    """Intervals of `servers` in the period (start, end] and in `before` it, for a report on `among` servers in all."""
+    if among <= _AS_SCRAPED:
+        found: Pairs = {}
+        for name in servers:
+            found.update(load_pairs(unit, [name], start - before, end))
+        return Read(found)
+    if among <= _BY_HOURS:
+        step = _FIVE_MINUTES if among <= _BY_MINUTES else _HOUR
+        return Read(load_pairs(unit, servers, start - before, end, coarse=step))
+    found = {}
+    # The period and what it is compared with begin and end at their own hours: no day is in both.
+    for since, until in ((start - before, start), (start, end)):
+        for first, last, step in _days_and_hours(since, until):
+            for name, pairs in load_pairs(unit, servers, first, last, coarse=step).items():
+                found.setdefault(name, []).extend(pairs)
+    return Read(found, load_pairs(unit, servers, start, end, coarse=_HOUR, details=False))
+
+
+def _days_and_hours(since: datetime, until: datetime) -> list[tuple[datetime, datetime, int]]:
+    """A period as spans with the length of their sums: hours up to the first day's end, days, hours of the last one."""
+    first, last = bucket_end(since, _DAY), complete_until(until, _DAY)
+    if first >= last:
+        return [(since, until, _HOUR)]
+    spans = [(since, first, _HOUR), (first, last, _DAY), (last, until, _HOUR)]
+    return [span for span in spans if span[0] < span[1]]
