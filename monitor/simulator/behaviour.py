@@ -61,6 +61,10 @@ class Behaviour:
         """The engine's weights are offloaded; it neither runs nor admits."""
         return self.faults.active(FaultKind.SLEEP, uptime_seconds) is not None
 
+    def is_drifting(self, uptime_seconds: float) -> bool:
+        """Steps change with time itself, and not only when a fault begins."""
+        return any(self.faults.active(kind, uptime_seconds) for kind in (FaultKind.DECAY, FaultKind.COLD_START))
+
     def _family(self, uptime_seconds: float) -> Family:
         shift = self.faults.active(FaultKind.SHIFT, uptime_seconds)
         return find_family(shift.value) if shift else self.family

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,12 @@ class Histogram:
         np.add.at(self._counts, places, times)
         self.sum += float(values @ times)
 
+    def observe_many(self, values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> None:
+        """Count each value once."""
+        places = np.searchsorted(self.edges, values)
+        self._counts += np.bincount(places, minlength=len(self._counts))
+        self.sum += float(values.sum())
+
     def cumulative(self) -> list[int]:
         """Observations at or below each edge, the last one being all of them."""
         return [int(count) for count in np.cumsum(self._counts)]
@@ -63,6 +70,20 @@ class Histogram:
     def count(self) -> int:
         """All observations."""
         return int(self._counts.sum())
+
+
+class Ended(NamedTuple):
+    """Requests that made all their tokens, one entry for each: lengths (tokens), times (simulated seconds)."""
+
+    prompt: npt.NDArray[np.int64]
+    cached: npt.NDArray[np.int64]
+    most: npt.NDArray[np.int64]
+    produced: npt.NDArray[np.int64]
+    arrival: npt.NDArray[np.float64]
+    admitted: npt.NDArray[np.float64]
+    first: npt.NDArray[np.float64]
+    last: npt.NDArray[np.float64]
+    preemptions: npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -109,7 +130,7 @@ class Counts:
         self.params_max_tokens = Histogram(edges)
         self.computed_prompt_lengths = Histogram(edges)
 
-    def add_drafts(self, outcomes: npt.NDArray[np.int64], drafted: int) -> None:
+    def add_drafts(self, outcomes: npt.NDArray[np.int16] | npt.NDArray[np.int64], drafted: int) -> None:
         """Count steps by outcome (0 = no draft, 1 + a = a accepted) at a draft length of `drafted` (tokens).
 
         Per position, accepted never rises and sums to the accepted tokens, because both come from the same outcomes.
@@ -143,3 +164,20 @@ class Counts:
         self.prefill.observe(first - admitted)
         self.decode.observe(decode)
         self.time_per_output_token.observe(decode / (request.produced - 1) if request.produced > 1 else 0.0)
+
+    def add_all_ended(self, ended: Ended) -> None:
+        """As `add_ended`, of many requests at once."""
+        decode = ended.last - ended.first
+        self.prompt_lengths.observe_many(ended.prompt)
+        self.computed_prompt_lengths.observe_many(ended.prompt - ended.cached)
+        self.generation_lengths.observe_many(ended.produced)
+        self.max_generation_lengths.observe_many(ended.produced)
+        self.params_max_tokens.observe_many(ended.most)
+        self.params_n.observe_many(np.ones(len(decode)))
+        self.preemptions_per_request.observe_many(ended.preemptions)
+        self.e2e.observe_many(ended.last - ended.arrival)
+        self.queue.observe_many(ended.admitted - ended.arrival)
+        self.inference.observe_many(ended.last - ended.admitted)
+        self.prefill.observe_many(ended.first - ended.admitted)
+        self.decode.observe_many(decode)
+        self.time_per_output_token.observe_many(decode / np.maximum(1, ended.produced - 1))

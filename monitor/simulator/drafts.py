@@ -21,6 +21,10 @@ _NORMAL = NormalDist()
 _GRID = np.linspace(-4.0, 4.0, 257)
 
 
+#: Small numbers: drafts are drawn by the million.
+Outcomes = npt.NDArray[np.int16]
+
+
 class DraftLaw:
     """How many tokens of a draft are accepted, for given survival, coverage and correlation."""
 
@@ -43,11 +47,22 @@ class DraftLaw:
             return 0.0
         return float(np.interp(rng.random(), self._arrival_law, _GRID))
 
+    def latents(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.float64]:
+        """Ease of so many new requests."""
+        if self._latent_weight == 0 or not self._levels:
+            return np.zeros(count)
+        return np.interp(rng.random(count), self._arrival_law, _GRID)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean tokens of one request's step."""
+        return 1.0 + sum(self._levels[1:])
+
     def outcomes(
         self, rng: np.random.Generator, latents: npt.NDArray[np.float64], steps: int
-    ) -> npt.NDArray[np.int64]:
+    ) -> Outcomes:
         """One row per request, one column per step: 0 = no draft, 1 + a = a draft of which a were accepted."""
-        outcome = np.zeros((len(latents), steps), dtype=np.int64)
+        outcome = np.zeros((len(latents), steps), dtype=np.int16)
         if not self._levels:
             return outcome
         noise = rng.standard_normal(outcome.shape, dtype=np.float32)

@@ -1,7 +1,8 @@
 """The simulated engine: a seeded model of continuous batching that turns seconds into counts. It reads no clock.
 
-`advance(seconds)` runs in ticks of at most `max_tick_seconds`. Within a tick the step time is that of the batch at its
-begin; every step of every request is drawn (one matrix per tick), so V1's identities hold exactly:
+`advance(seconds)` runs in long stretches while the batch cannot change, and else in ticks of at most
+`max_tick_seconds`: within a tick the step time is that of the batch at its begin. Every step of every request is drawn,
+so V1's identities hold exactly:
 
 - accepted per position never rises and sums to the accepted tokens; accepted <= draft tokens <= k x drafts;
 - generation tokens = engine outputs (= count of inter_token_latency) + accepted + first tokens, and with a draft in
@@ -24,10 +25,15 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.simulator.behaviour import Behaviour, Step
-from monitor.simulator.counts import Counts
+from monitor.simulator.counts import Counts, Ended
 from monitor.simulator.load import Job, Load, Traffic
 from monitor.simulator.requests import Request
+from monitor.simulator.stretch import Stretch
 from monitor.simulator.ticks import Tick
+
+#: Steps from which they are run at once while the batch stays, and the longest time that is (simulated seconds): a
+#: minute of 32 requests is 150,000 drafts.
+_LEAST_STEPS, _LONGEST_STRETCH_SECONDS = 16, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,8 @@ class Engine:
         self._waiting: deque[Request] = deque()
         #: Told of every request that ends, after its own `on_end`.
         self.on_end: Callable[[Request], None] | None = None
+        #: Told of requests that ended many at once; who has `on_end` alone is told of each, step by step.
+        self.on_ended: Callable[[Ended], None] | None = None
 
     # What the gauges show.
 
@@ -137,7 +145,7 @@ class Engine:
         self._take_arrivals(self.now)
         if not self._running and not self._waiting:
             return self.now < self._until
-        return self._tick()
+        return self._stretch() or self._tick()
 
     def _idle_until(self, time: float | None) -> bool:
         # The last step may have gone a little past the asked time; the engine never goes back.
@@ -150,6 +158,40 @@ class Engine:
     def _take_arrivals(self, now: float) -> None:
         while (job := self.traffic.take(now)) is not None:
             self._waiting.append(Request(job, ease=0.0))
+
+    # Many steps at once.
+
+    def _stretch(self) -> bool:
+        """Run to where the batch may change, all steps at once; False where it may change before."""
+        clients = [*self._running, *self._waiting]
+        step, fault = self.behaviour.step(len(clients), self.now), self._next_fault()
+        until = min(self._until, self.now + _LONGEST_STRETCH_SECONDS, self._until if fault is None else fault)
+        steps = int((until - self.now) / step.seconds)
+        if steps < _LEAST_STEPS or not self._is_steady(clients, until):
+            return False
+        stretch = Stretch(
+            self.now, step, self._durations(step.seconds, steps), self._rng, self.counts,
+            self.limits.prefill_seconds_per_token,
+        )
+        stretch.run(clients, self.traffic.draw, self.traffic.epoch)
+        self._running, self._waiting = stretch.running, deque(stretch.waiting)
+        self.now = float(stretch.ends[-1])
+        if self.on_ended is not None:
+            for ended in stretch.ended:
+                self.on_ended(ended)
+        return self.now < self._until
+
+    def _is_steady(self, clients: list[Request], until: float) -> bool:
+        """Whether nothing reaches from one client to another: neither places nor KV cache nor faults of the moment."""
+        limits, traffic = self.limits, self.traffic
+        has_room = len(clients) <= min(limits.max_num_seqs, limits.kv_tokens // limits.max_model_len)
+        return (
+            has_room
+            and (self.on_end is None or self.on_ended is not None)
+            and not self.behaviour.is_drifting(self.now)
+            and traffic.is_steady(self.now, until, len(clients))
+            and all(not client.external and client.job.epoch == traffic.epoch for client in clients)
+        )
 
     # One tick.
 
@@ -165,7 +207,7 @@ class Engine:
         tick = Tick(self.now, step, self._durations(step.seconds, steps), self._rng, self.counts)
         free_from = [0] * (self.limits.max_num_seqs - len(self._running))
         current, self._running = self._running, []
-        for request, last in zip(current, tick.run(current, 0), strict=True):
+        for request, last in zip(current, tick.run(current, [0] * len(current)), strict=True):
             self._settle(request, last, tick, free_from)
         self._admit(tick, free_from)
         self.now = float(tick.ends[-1])
@@ -200,25 +242,33 @@ class Engine:
 
     def _admit(self, tick: Tick, free_from: list[int]) -> None:
         """Give free slots to those who wait, first come first served; a slot freed in this tick is used again in it."""
+        while admitted := self._admitted(tick, free_from):
+            requests, begins = zip(*admitted, strict=True)
+            for request, last in zip(requests, tick.run(list(requests), list(begins)), strict=True):
+                self._settle(request, last, tick, free_from)
+        self._take_arrivals(float(tick.ends[-1]))
+
+    def _admitted(self, tick: Tick, free_from: list[int]) -> list[tuple[Request, int]]:
+        """The next requests with the steps they begin at: several, where none waits for another's end.
+
+        In a closed load an end makes an arrival, which comes before later ones: one at a time.
+        """
+        found: list[tuple[Request, int]] = []
         kv_used = self._kv_used()
         while True:
             if not self._waiting:
                 self._take_arrivals_one(float(tick.ends[-1]))
-            if not self._waiting or not free_from:
-                break
+            if not self._waiting or not free_from or (found and (free_from[0] > 0 or not self.traffic.is_open)):
+                return found
             request = self._waiting[0]
             begin = max(free_from[0], int(np.searchsorted(tick.begins, request.job.arrival)))
             kv_used += request.tokens
-            if begin >= tick.n or (kv_used > self.limits.kv_tokens and self._running):
-                break
+            if begin >= tick.n or (kv_used > self.limits.kv_tokens and (self._running or found)):
+                return found
             heapq.heappop(free_from)
             self._waiting.popleft()
             self._start(request, float(tick.begins[begin]), tick.step)
-            (last,) = tick.run([request], begin)
-            if last is not None:
-                kv_used -= request.tokens
-            self._settle(request, last, tick, free_from)
-        self._take_arrivals(float(tick.ends[-1]))
+            found.append((request, begin))
 
     def _take_arrivals_one(self, now: float) -> None:
         job = self.traffic.take(now)

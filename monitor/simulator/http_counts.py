@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from monitor.simulator.counts import Histogram
 
 HIGH_RESOLUTION_EDGES = (
@@ -45,16 +48,24 @@ class HttpCounts:
 
     def add(self, answered: Answered, now: float) -> None:
         """Count one answered request; `now` is unix time, for the births of new series."""
-        handler, method = answered.handler, answered.method
-        key = (handler, method, f"{answered.status // 100}xx")
+        self.add_many(
+            answered.handler, answered.method, answered.status, np.array([answered.seconds]), answered.request_bytes,
+            answered.response_bytes, now,
+        )
+
+    def add_many(
+        self, handler: str, method: str, status: int, seconds: npt.NDArray[np.float64], request_bytes: int,
+        response_bytes: int, now: float,
+    ) -> None:
+        """Count requests of one kind that took so many `seconds` each; the bytes are those of all of them."""
+        key, count = (handler, method, f"{status // 100}xx"), len(seconds)
         if key not in self.requests:
             self.born["/".join(key)] = now
         self.born.setdefault(handler, now)
-        self.requests[key] = self.requests.get(key, 0) + 1
-        bodies = (self.request_sizes, answered.request_bytes), (self.response_sizes, answered.response_bytes)
-        for sizes, size in bodies:
+        self.requests[key] = self.requests.get(key, 0) + count
+        for sizes, size in (self.request_sizes, request_bytes), (self.response_sizes, response_bytes):
             entry = sizes.setdefault(handler, Sizes())
-            entry.count += 1
+            entry.count += count
             entry.sum += size
-        self.all_seconds.observe(answered.seconds)
-        self.seconds.setdefault((handler, method), Histogram(LOW_RESOLUTION_EDGES)).observe(answered.seconds)
+        self.all_seconds.observe_many(seconds)
+        self.seconds.setdefault((handler, method), Histogram(LOW_RESOLUTION_EDGES)).observe_many(seconds)

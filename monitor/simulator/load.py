@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import cos, exp, log, pi, sqrt
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from monitor.errors import ConfigError, Problem
 
@@ -52,6 +55,26 @@ class Job:
     max_tokens: int
     cached_tokens: int = 0
     epoch: int = 0
+
+
+class Jobs(NamedTuple):
+    """Lengths (tokens) of many requests: prompt, output, its limit, and what the prefix cache holds."""
+
+    prompt: npt.NDArray[np.int64]
+    output: npt.NDArray[np.int64]
+    most: npt.NDArray[np.int64]
+    cached: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job]) -> Jobs:
+        """Those of single ones."""
+        rows = [(job.prompt_tokens, job.output_tokens, job.max_tokens, job.cached_tokens) for job in jobs]
+        return cls(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+
+    def job(self, at: int, arrival: float, epoch: int) -> Job:
+        """The one at this place."""
+        prompt, output, most, cached = (int(column[at]) for column in self)
+        return Job(arrival, prompt, output, most, cached, epoch)
 
 
 _KINDS = {"closed": "clients", "open": "rate"}
@@ -140,6 +163,40 @@ class Traffic:
             self._clients -= 1
         else:
             heapq.heappush(self._pending, now + self.load.think)
+
+    @property
+    def epoch(self) -> int:
+        """How many times the load was changed; clients of former ones do not ask again."""
+        return self._epoch
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests come whatever became of those before."""
+        return self.load.kind == "open"
+
+    def is_steady(self, now: float, until: float, in_flight: int) -> bool:
+        """Whether so many requests stay in flight from now to then: clients that ask again at once, as many all along.
+        """
+        load = self.load
+        if load.kind != "closed" or load.think > 0 or self._pending or self._clients != in_flight:
+            return False
+        is_level = load.trough == load.peak or until - now <= load.period / 1440
+        return is_level and self._clients == self._wanted(now) == self._wanted(until)
+
+    def draw(self, count: int) -> Jobs:
+        """Lengths of the next so many requests of a closed load."""
+        prompt = np.minimum(self._lengths(self.load.prompt, count), self._max_model_len - 2)
+        most = np.maximum(1, np.minimum(self._max_model_len - prompt, round(4 * self.load.output)))
+        output = np.minimum(self._lengths(self.load.output, count), most)
+        cached = np.minimum((self.load.hits * prompt).astype(np.int64), prompt - 1) // BLOCK_TOKENS * BLOCK_TOKENS
+        return Jobs(prompt, output, most, cached)
+
+    def _lengths(self, mean: float, count: int) -> npt.NDArray[np.int64]:
+        if self.load.spread == 0:
+            return np.full(count, max(1, round(mean)), dtype=np.int64)
+        variance = log(1 + self.load.spread**2)
+        drawn = np.exp(log(mean) - variance / 2 + sqrt(variance) * self._rng.standard_normal(count))
+        return np.maximum(1, np.rint(drawn)).astype(np.int64)
 
     def _plan(self, now: float) -> None:
         if self.load.kind == "open" and self._next_open is None:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from monitor.clock import Clock
 from monitor.simulator.behaviour import Behaviour
+from monitor.simulator.counts import Ended
 from monitor.simulator.engine import Engine
 from monitor.simulator.faults import FaultKind, Faults
 from monitor.simulator.http_counts import Answered, HttpCounts
@@ -59,7 +60,7 @@ class SimServer:
         behaviour = Behaviour(options.family, options.speculation, options.correlation, options.coverage, self.faults)
         offset = self.process_started % options.load.period
         engine = Engine(behaviour, options.load, options.limits, options.seed, offset)
-        engine.on_end = self._count_internal
+        engine.on_end, engine.on_ended = self._count_internal, self._count_ended
         return engine
 
     def get_ready(self) -> None:
@@ -144,3 +145,12 @@ class SimServer:
             _RESPONSE_ENVELOPE + request.produced * _BYTES_PER_TOKEN,
         )
         self.http.add(answered, self.clock.now().timestamp())
+
+    def _count_ended(self, ended: Ended) -> None:
+        """As `_count_internal`, of many at once."""
+        self.http.add_many(
+            COMPLETIONS, "POST", 200, ended.last - ended.arrival,
+            len(ended.prompt) * _REQUEST_ENVELOPE + int(ended.prompt.sum()) * _BYTES_PER_TOKEN,
+            len(ended.prompt) * _RESPONSE_ENVELOPE + int(ended.produced.sum()) * _BYTES_PER_TOKEN,
+            self.clock.now().timestamp(),
+        )

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from monitor.simulator.behaviour import Step
 from monitor.simulator.counts import Counts
+from monitor.simulator.drafts import Outcomes
 from monitor.simulator.requests import Request
 
 Floats = npt.NDArray[np.float64]
@@ -20,7 +21,8 @@ class Tick:
         """`start`: simulated second at which the first step begins; `durations`: seconds of each step."""
         self.step = step
         self.ends = start + np.cumsum(durations)
-        self.begins = self.ends - durations
+        # As they are, not `ends - durations`: a request that comes as a step ends begins with the next one.
+        self.begins = np.concatenate(([start], self.ends[:-1]))
         self.n = len(durations)
         self._durations = durations
         self._rng = rng
@@ -28,11 +30,11 @@ class Tick:
         self._outputs = np.zeros(self.n, dtype=np.int64)
         self._tokens = np.zeros(self.n, dtype=np.int64)
 
-    def run(self, requests: list[Request], begin: int) -> list[int | None]:
-        """Run requests from step `begin` on; the step at which each one ended, `None` where it goes on."""
+    def run(self, requests: list[Request], begins: list[int]) -> list[int | None]:
+        """Run requests, each from its step on; the step at which each one ended, `None` where it goes on."""
         if not requests:
             return []
-        start = np.array([self._prefill(request, begin) for request in requests], dtype=np.int64)
+        start = np.array(list(map(self._prefill, requests, begins)), dtype=np.int64)
         ease = np.array([request.ease for request in requests])
         left = np.array([request.left for request in requests], dtype=np.int64)
         room = np.array([request.room for request in requests], dtype=np.int64)
@@ -45,7 +47,7 @@ class Tick:
         last = np.where(ends, is_over.argmax(axis=1), self.n - 1)
         # A request that wanted one token ended with its prefill and makes no step of its own.
         last = np.where(left <= 0, start - 1, last)
-        _cut_at_limit(outcome, emitted, total, room, last, ends & (left > 0))
+        cut_at_limit(outcome, emitted, total, room, last, ends & (left > 0))
         is_live = (steps >= start[:, None]) & (steps <= last[:, None])
         emitted *= is_live
         self._outputs += is_live.sum(axis=0)
@@ -83,8 +85,8 @@ class Tick:
         return done
 
 
-def _cut_at_limit(
-    outcome: Ints, emitted: Ints, total: Ints, room: Ints, last: Ints, ends: npt.NDArray[np.bool_]
+def cut_at_limit(
+    outcome: Outcomes, emitted: Outcomes, total: Ints, room: Ints, last: Ints, ends: npt.NDArray[np.bool_]
 ) -> None:
     """Take from the last draft of each request that ends what its token limit does not allow."""
     rows = np.flatnonzero(ends)

@@ -14,6 +14,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "replay": (),
     "history": (),
     "servers": (),
+    "simulator": (),
 }
 
 
