@@ -1,4 +1,4 @@
-"""Writes the parts of these pages that the code knows better: `python docs/generate.py` from the top of the checkout.
+"""Writes the parts of these pages that the code knows better: `python -m docs.generate` from the top of the checkout.
 
 Each part stands between two markers; tests/unit/docs fails while a page says something else than the code. Everything
 outside the markers is written by hand.
@@ -7,15 +7,15 @@ outside the markers is written by hand.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import typer
 from prometheus_client.parser import text_string_to_metric_families
 
+from docs import manpage
+from docs.commands import commands, is_argument, parameters, program, usage
 from monitor import names
-from monitor.cli.main import app
 from monitor.config.reference import reference
 from monitor.dialects import llamacpp, sglang, vllm_names
 from monitor.policy.facts import FACTS
@@ -36,8 +36,6 @@ ENGINE_TABLES = {
     "SGLang": sglang.TABLE,
     "llama-server": llamacpp.TABLE,
 }
-#: Options that typer gives to every program.
-_OF_EVERY_PROGRAM = ("help", "install_completion", "show_completion")
 
 
 def row(*cells: str) -> str:
@@ -113,49 +111,26 @@ def metric_names() -> set[str]:
 
 def command_reference() -> str:
     """Every command with its arguments and options, as the program itself has them."""
-    top: Any = typer.main.get_command(app)
-    parts = ["\n".join(["### Before every command", "", *_parameters(top)])]
-    parts += [_command(name, command) for name, command in commands(top)]
+    parts = ["\n".join(["### Before every command", "", *_parameters(program())])]
+    parts += [_command(name, command) for name, command in commands()]
     return "\n\n".join(parts)
 
 
-def commands(top: Any) -> Iterator[tuple[str, Any]]:
-    """Every command that does something, by its whole name (`db size`)."""
-    for name in top.list_commands(None):
-        command = top.get_command(None, name)
-        if hasattr(command, "commands"):
-            yield from ((f"{name} {below}", one) for below, one in command.commands.items())
-        else:
-            yield name, command
-
-
 def _command(name: str, command: Any) -> str:
-    arguments = [_usage(p) for p in command.params if _is_argument(p)]
-    usage = " ".join(["acceptd", name, *arguments, "[OPTIONS]"])
-    lines = [f"### `acceptd {name}`", "", command.help, "", f"    {usage}", "", *_parameters(command)]
+    lines = [f"### `acceptd {name}`", "", command.help, "", f"    {usage(name, command)}", "", *_parameters(command)]
     return "\n".join(lines).rstrip()
-
-
-def _usage(parameter: Any) -> str:
-    shown = parameter.name.upper() + ("..." if parameter.nargs == -1 else "")
-    return shown if parameter.required else f"[{shown}]"
-
-
-def _is_argument(parameter: Any) -> bool:
-    return not any(option.startswith("-") for option in parameter.opts)
 
 
 def _parameters(command: Any) -> list[str]:
     rows = [
         row(_shown(one), "**required**" if one.required else _default(one.default), one.help or "")
-        for one in command.params
-        if one.name not in _OF_EVERY_PROGRAM
+        for one in parameters(command)
     ]
     return [table("argument or option", "default", "what it is"), *rows] if rows else []
 
 
 def _shown(parameter: Any) -> str:
-    if _is_argument(parameter):
+    if is_argument(parameter):
         return f"`{parameter.name.upper()}`"
     shown = ", ".join(f"`{option}`" for option in (*parameter.opts, *parameter.secondary_opts))
     return f"{shown} (may be repeated)" if parameter.multiple else shown
@@ -203,12 +178,13 @@ def found(page: str, part: str) -> str:
 
 
 def main() -> None:
-    """Write every part into its page."""
+    """Write every part into its page, and the manual page."""
     for name, part, make in PARTS:
         path = DOCS / name
         text = path.read_text()
         begin, end = markers(part)
         path.write_text(text.replace(f"{begin}\n{found(text, part)}\n{end}", f"{begin}\n{make()}\n{end}"))
+    manpage.FILE.write_text(manpage.man_page((DOCS / "cli.md").read_text()))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,7 @@ def test_it_carries_rules_migrations_templates_tables_and_units(wheel: Path) -> 
         missing = [str(path) for path in files if f"{place}/{path.relative_to(ROOT / folder)}" not in names]
         assert missing == []
     assert any(name.endswith(".yaml") for name in names) and any(name.endswith(".j2") for name in names)
+    assert f"acceptd-{__version__}.data/data/share/man/man1/acceptd.1" in names
     assert any("migrations/versions" in name for name in names)
     assert not any(name.startswith(("tests/", "docs/")) for name in names)
 

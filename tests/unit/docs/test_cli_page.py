@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from docs import generate
+from docs.commands import commands
 from monitor.cli import main as cli
 from monitor.config.running import Running, write_running
 from monitor.model.alert import Alert, AlertState, fingerprint
@@ -82,20 +82,18 @@ def test_differences_are_seen() -> None:
 
 
 class TestCommands:
-    TOP: Any = typer.main.get_command(cli.app)
-
     def test_every_command_is_on_the_page(self) -> None:
         named = set(re.findall(r"^### `acceptd ([a-z -]+)`$", PAGE, re.MULTILINE))
-        assert named == {name for name, _ in generate.commands(self.TOP)}
+        assert named == {name for name, _ in commands()}
 
     def test_every_option_is_on_the_page(self) -> None:
-        for name, command in generate.commands(self.TOP):
+        for name, command in commands():
             part = PAGE.partition(f"### `acceptd {name}`\n")[2].partition("\n### ")[0]
             options = [option for one in command.params for option in one.opts if option.startswith("--")]
             assert [option for option in options if f"`{option}`" not in part and option != "--help"] == []
 
     def test_commands_in_the_text_exist(self) -> None:
-        known = {name.split()[0] for name, _ in generate.commands(self.TOP)}
+        known = {name.split()[0] for name, _ in commands()}
         for page in (*generate.DOCS.rglob("*.md"), generate.DOCS.parent / "README.md"):
             asked = set(re.findall(r"`(?:sudo )?acceptd ([a-z]+)[ `]", page.read_text()))
             assert asked - known - {"is", "runs"} == set(), page.name

@@ -1,15 +1,19 @@
-"""The tables that are made from the code say what the code says now. `python docs/generate.py` renews them."""
+"""The tables that are made from the code say what the code says now. `python -m docs.generate` renews them."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 
-from docs import generate
+from docs import generate, manpage
+from docs.commands import commands
 from monitor.config.model import Config
 from monitor.config.reference import reference, setting_paths, type_words
 from monitor.policy.facts import FACTS
@@ -20,7 +24,31 @@ from monitor.telemetry import Telemetry
 @pytest.mark.parametrize(("page", "part", "make"), generate.PARTS, ids=[part for _, part, _ in generate.PARTS])
 def test_a_page_is_up_to_date(page: str, part: str, make: Callable[[], str]) -> None:
     told = generate.found((generate.DOCS / page).read_text(), part)
-    assert told == make(), f"docs/{page} is out of date: run `python docs/generate.py`"
+    assert told == make(), f"docs/{page} is out of date: run `python -m docs.generate`"
+
+
+class TestManPage:
+    def page(self) -> str:
+        return manpage.man_page((generate.DOCS / "cli.md").read_text())
+
+    def test_it_is_up_to_date(self) -> None:
+        assert manpage.FILE.read_text() == self.page(), "docs/acceptd.1 is out of date: run `python -m docs.generate`"
+
+    def test_it_has_every_command_and_every_exit_code(self) -> None:
+        shown = subprocess.run(
+            ["man", "-l", str(manpage.FILE)], capture_output=True, text=True, check=True,
+            env={**os.environ, "MANWIDTH": "200", "MAN_KEEP_FORMATTING": "", "LC_ALL": "C.UTF-8"},
+        ).stdout if shutil.which("man") else self.page().replace("\\-", "-")
+        for name, _ in commands():
+            assert f"acceptd {name} " in shown
+        assert "130" in shown and "EXIT STATUS" in shown
+
+    @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+    def test_groff_finds_nothing_wrong_with_it(self) -> None:
+        done = subprocess.run(
+            ["groff", "-man", "-Tutf8", "-ww", "-K", "utf8", str(manpage.FILE)], capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_page_without_markers_is_named() -> None:
