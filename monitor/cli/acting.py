@@ -119,7 +119,10 @@ def _print_plan(decision: Decision, kept: Evidence | None, note: str) -> None:
     console.print(f"{decision.group}: {decision.action.value}, {decision.current.describe()} ->"
                   f" {decision.proposed.describe()}", style="bold", markup=False)
     console.print(f"  {decision.sentence}", markup=False)
-    console.print(f"  expected goodput {interval(decision.gain, decision.gain_low, decision.gain_high)}", markup=False)
+    expected = interval(decision.gain, decision.gain_low, decision.gain_high)
+    if decision.changes_setting and decision.gain is None:
+        expected = "not known: it will be measured"
+    console.print(f"  expected goodput {expected}", markup=False)
     if kept is None:
         console.print("  Nothing to carry out: this decision changes no setting, or no server of the group is managed.")
         return

@@ -13,7 +13,10 @@ from monitor.model.outcome import ChangeKind, RuleOutcome, Truth, TuneFiring
 from monitor.model.server import Group, ServerName
 from monitor.model.signal import SignalSet
 from monitor.tuning import TuneAdvice, TuneInput, tune
+from monitor.tuning.advice import setting_words
+from monitor.tuning.forecast import Forecast, forecasts
 from monitor.tuning.guard import Guarded, guard, sure_gain
+from monitor.tuning.standdown import shortfalls
 from monitor.tuning.threshold import why_they_differ
 
 #: A decision rests on the traffic it saw; after this (seconds) it must be made anew.
@@ -180,13 +183,32 @@ def _of_firing(firing: TuneFiring, question: Question, given: TuneInput, advice:
         words = f"{held} {target} was tried and lost; it rests until its time is over or the load has changed."
         return _keep(firing, Reason.REJECTED_BEFORE, words)
     reason = Reason.ABOVE_RAISE_THRESHOLD if action is Action.RAISE else Reason.BELOW_LOWER_THRESHOLD
-    forecast = advice.forecasts.get(target)
+    forecast = _forecast(given, advice, target)
+    words = held if forecast else f"{held} {_not_known(given, target)}"
     return _Answer(
-        action=action, tokens=target, reason=reason, sentence=held, rule=firing.rule,
+        action=action, tokens=target, reason=reason, sentence=words, rule=firing.rule,
         gain=forecast.gain if forecast else None, gain_low=forecast.gain_low if forecast else None,
         gain_high=forecast.gain_high if forecast else None, window_seconds=firing.window_seconds,
         rule_evidence=firing.evidence,
     )
+
+
+def _forecast(given: TuneInput, advice: TuneAdvice, target: int) -> Forecast | None:
+    """What is predicted of a setting that a rule asks for, however far it lies; None where nothing may be claimed."""
+    if not advice.forecasts:
+        return None
+    return advice.forecasts.get(target) or forecasts(given, target).get(target)
+
+
+def _not_known(given: TuneInput, target: int) -> str:
+    """In words, that nothing is predicted of a setting, and for want of what."""
+    seen = " and ".join(setting_words(tokens) for tokens in sorted(given.observed))
+    row, now = given.current, given.num_speculative_tokens
+    short = shortfalls(row, now, given) if row is not None and now is not None else []
+    words = f"What {setting_words(target)} would bring is not known: only {seen} was seen" if seen else (
+        f"What {setting_words(target)} would bring is not known: no setting was seen"
+    )
+    return f"{words}{', for ' + ', '.join(short) if short else ''}."
 
 
 def _guarded(firing: TuneFiring, held: str, said: Guarded, action: Action) -> _Answer:

@@ -48,6 +48,19 @@ class TestTheLiteralRule:
         assert decision.gain is not None and decision.gain_low is not None and decision.gain_high is not None
         assert decision.gain_low <= decision.gain <= decision.gain_high < 0
 
+    def test_a_number_far_off_is_predicted_too(self) -> None:
+        decision = decided(firing(TuneChange(ChangeKind.SET, 7)), given=given(HIGH))
+        assert decision.proposed.num_speculative_tokens == 7
+        assert decision.gain is not None
+
+    def test_where_nothing_may_be_predicted_it_says_what_was_seen_and_what_is_short(self) -> None:
+        few = {3: row(0.9, 0.8, 0.7, drafts=100.0)}
+        decision = decided(firing(UP), given=given(few))
+        assert (decision.action, decision.gain) == (Action.RAISE, None)
+        assert decision.sentence.endswith(
+            "What 4 tokens would bring is not known: only 3 tokens was seen, for 100 of 5000 drafts."
+        )
+
     @pytest.mark.parametrize(
         ("tokens", "change", "limits"),
         [
