@@ -6,9 +6,10 @@ import math
 
 import pytest
 
-from monitor.dialects.bind import bind_engines, is_draft_worker
+from monitor.dialects.bind import bind_engines
 from monitor.dialects.cells import bind_sum, take, take_each, take_histogram, take_largest
 from monitor.dialects.detect import meaning_of
+from monitor.dialects.labels import is_draft_worker
 from monitor.exposition import parse
 from monitor.model.counts import Histogram
 from tests.fakes.pages import histogram
