@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -18,13 +19,15 @@ from monitor.report import lookup
 from monitor.report.history import SPANS, history
 from monitor.report.overview import WINDOW_SECONDS, Known, overview
 from monitor.report.slo_view import course_view
-from monitor.report.trends import day_trends
+from monitor.report.trends import LARGE, day_trends
 from monitor.report.views import command_view
 from monitor.slo.burn import SloStatus
 from monitor.slo.course import Course
 from monitor.store import Store
 from monitor.store.api import Unit
 from monitor.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
 
 #: How long the trends of a day are shown before they are read again (seconds): they move by the hour.
 _TRENDS_SECONDS = 300.0
@@ -62,6 +65,7 @@ class DaemonView:
         self._live_report = live_report
         self._lock = threading.Lock()
         self._trends: tuple[float, Mapping[str, Sequence[float | None]]] | None = None
+        self._reading: threading.Thread | None = None
 
     def metrics(self) -> bytes:
         """The daemon's own metrics."""
@@ -119,13 +123,24 @@ class DaemonView:
         return [course_view(one, rollouts, alerts) for one in found]
 
     def trends(self) -> Mapping[str, Sequence[float | None]]:
-        """Acceptance of the last day, read again every few minutes."""
+        """Acceptance of the last day, read again every few minutes; of a large fleet while the page does not wait."""
         with self._lock:
-            if self._trends is None or self._clock.monotonic() - self._trends[0] > _TRENDS_SECONDS:
-                with self._store.read() as unit:
-                    found = day_trends(unit, list(self._groups.values()), self._clock.now())
-                self._trends = (self._clock.monotonic(), found)
-            return self._trends[1]
+            is_old = self._trends is None or self._clock.monotonic() - self._trends[0] > _TRENDS_SECONDS
+            if is_old and len(self._servers) <= LARGE:
+                self._read_trends()
+            elif is_old and (self._reading is None or not self._reading.is_alive()):
+                self._reading = threading.Thread(target=self._read_trends, name="trends", daemon=True)
+                self._reading.start()
+            return self._trends[1] if self._trends is not None else {}
+
+    def _read_trends(self) -> None:
+        try:
+            with self._store.read() as unit:
+                found = day_trends(unit, list(self._groups.values()), self._clock.now())
+        except StoreError as error:
+            log.warning("acceptance of the last day cannot be read: %s", error)
+            return
+        self._trends = (self._clock.monotonic(), found)
 
     def history(self, *, server: str | None = None, group: str | None = None, span: str) -> dict[str, Any] | None:
         """What a server or a group did over a span."""

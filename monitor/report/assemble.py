@@ -11,7 +11,7 @@ from monitor.model.record import Watched
 from monitor.model.server import Group
 from monitor.report.build import Inputs, group_report, whole
 from monitor.report.content import WeeklyReport
-from monitor.report.reading import Read, read
+from monitor.report.reading import Read, note, read
 from monitor.slo.book import SloBook
 from monitor.slo.load import SloPolicy
 from monitor.store.api import Unit
@@ -60,7 +60,7 @@ def assemble(
     inputs = Inputs(
         key=key, start=start, end=end, made_at=now, host=host, groups=groups, pairs={},
         decisions={str(name): decision for name, decision in decisions.items()}, changes=changes, alerts=alerts,
-        target_acceptance=target, simulated=simulated,
+        target_acceptance=target, simulated=simulated, notes=tuple(filter(None, [note(len(names))])),
     )  # fmt: skip
     book = SloBook(policies, {group.name: group.servers for group in groups})
     parts = []

@@ -82,6 +82,7 @@ class Inputs:
     slos: Sequence[SloStatus] = ()
     target_acceptance: float = 0.6
     simulated: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def build(inputs: Inputs) -> WeeklyReport:
@@ -108,6 +109,7 @@ def whole(inputs: Inputs, parts: Sequence[GroupReport]) -> WeeklyReport:
         target_acceptance=inputs.target_acceptance,
         noise=noise(inputs.alerts, inputs.start, inputs.end),
         simulated=inputs.simulated,
+        notes=inputs.notes,
     )
 
 

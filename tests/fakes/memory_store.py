@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from monitor.errors import StoreError
-from monitor.intervals.buckets import STEPS, by_bucket
+from monitor.intervals.buckets import STEPS, by_bucket, complete_until
 from monitor.model.alert import Alert, AlertState, Fingerprint, Silence, SilenceId
 from monitor.model.decision import Action, Decision, DecisionId, DecisionState
 from monitor.model.interval import Interval
@@ -113,6 +113,8 @@ class Tables:
         self.intervals: Table[Interval] = Table("intervals", lambda it: (it.life, it.end))
         #: Intervals that were pruned, for rollups, which outlive them: nobody counts rows here.
         self.pruned: Table[Interval] = Table("rollups", lambda it: (it.life, it.end))
+        #: Until when they are rolled up: one row.
+        self.rolled_up: Table[datetime] = Table("rollup_progress", lambda it: "until")
         self.checks: Table[Checks] = Table("checks", lambda it: (it.server, it.end))
         self.readings: Table[LastReading] = Table("readings", lambda it: it.reading.server)
         self.decisions: Table[Decision] = Table("decisions", lambda it: it.id)
@@ -237,9 +239,12 @@ class Intervals:
         step_seconds: int,
         *,
         details: bool = True,
+        newer: bool = True,
     ) -> list[Interval]:
         if step_seconds not in STEPS:
             raise StoreError(f"no rollups of {step_seconds} s are kept")
+        if not newer:
+            until = min(until, complete_until(max(self._tables.rolled_up.rows.values(), default=since), step_seconds))
         wanted = _in_span(servers, since, until)
         found = by_bucket(
             [*self._tables.pruned.where(wanted, _by_end), *self._tables.intervals.where(wanted, _by_end)], step_seconds
@@ -837,6 +842,8 @@ class MemoryStore:
         return Sizes(total_bytes=0, tables=tuple(sorted(tables, key=lambda it: (-it.rows, it.name))))
 
     def roll_up(self, now: datetime) -> int:
+        with self.write():
+            self.tables.rolled_up.put(now)
         return 0
 
     def prune(self, now: datetime, keep: Retention) -> dict[str, int]:

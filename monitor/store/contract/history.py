@@ -86,12 +86,14 @@ class Intervals(Protocol):
         step_seconds: int,
         *,
         details: bool = True,
+        newer: bool = True,
     ) -> list[Interval]:
         """As `between`, but added up by life over buckets of 300, 3600 or 86,400 s: for reports and charts.
 
         Buckets end at whole multiples in UTC; an interval lies in the bucket of its end. Intervals with flags and
         partial ones are not mixed with the others, so a bucket may give several. What is newer than the rollups is
-        added up from the intervals while reading: call `Store.roll_up` now and then. Rollups outlive the intervals.
+        added up from the intervals while reading, or left out without `newer`: call `Store.roll_up` now and then.
+        Rollups outlive the intervals.
         """
 
     def last_end(self, server: ServerName) -> datetime | None:

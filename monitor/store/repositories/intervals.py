@@ -98,7 +98,7 @@ class SqlIntervals:
         for begin in range(0, len(keys), _KEYS_AT_ONCE):
             some = tuple_(*_KEY).in_(keys[begin : begin + _KEYS_AT_ONCE])
             found += [to_interval(row, self._edges) for row in self._connection.execute(_WITH_DETAILS.where(some))]
-        return sorted(found, key=lambda interval: (interval.end, interval.server, interval.life))
+        return sorted(found, key=_by_end)
 
     def between_coarse(
         self,
@@ -108,18 +108,20 @@ class SqlIntervals:
         step_seconds: int,
         *,
         details: bool = True,
+        newer: bool = True,
     ) -> list[Interval]:
         """Intervals of (since, until] by buckets: from rollups as far as they reach, then from what is newer."""
         if step_seconds not in STEPS:
             raise StoreError(f"no rollups of {step_seconds} s are kept: expected one of {STEPS}")
         found = self._rollups.between(step_seconds, servers, since, until, details=details)
+        if not newer:
+            return sorted(found, key=_by_end)
         reached = self._rollups.progress(step_seconds)
         for server in self._servers(since, until) if servers is None else servers:
             begin = max(since, reached.get(server, since))
             if begin < until:
-                newer = self.between([server], begin, until, details=details)
-                found += by_bucket(newer, step_seconds).values()
-        return sorted(found, key=lambda interval: (interval.end, interval.server, interval.life))
+                found += by_bucket(self.between([server], begin, until, details=details), step_seconds).values()
+        return sorted(found, key=_by_end)
 
     def _servers(self, since: datetime, until: datetime) -> list[ServerName]:
         """Servers that may have intervals then."""
@@ -167,3 +169,7 @@ _TOTALS = select(
         for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "generation_tokens", "prompt_tokens")
     ),
 )
+
+
+def _by_end(interval: Interval) -> tuple[datetime, str, str]:
+    return interval.end, interval.server, interval.life

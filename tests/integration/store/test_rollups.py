@@ -119,6 +119,15 @@ def test_spans_servers_and_details_are_chosen(store: Store) -> None:
     assert bare.latency == LatencyCounts()
 
 
+def test_what_is_newer_than_the_rollups_can_be_left_out(store: Store) -> None:
+    fill(store, life(), 0, 600)
+    store.roll_up(after(600))
+    fill(store, life(), 600, 750)
+    with store.read() as unit:
+        found = unit.intervals.between_coarse([A], after(0), after(750), 300, newer=False)
+    assert [each.end for each in found] == [after(300), after(600)]
+
+
 def test_flagged_intervals_do_not_spoil_their_bucket(store: Store) -> None:
     bad = scraped(life(), 45, flags=frozenset({Flag.IDENTITIES_BROKEN}))
     with store.write() as unit:

@@ -73,6 +73,38 @@ def test_a_period_within_one_day_is_read_by_the_hour(store: MemoryStore) -> None
     assert len(found.pairs[A]) == 8
 
 
+def test_what_is_not_rolled_up_is_left_out_of_a_large_report_unless_nothing_is() -> None:
+    made, one = MemoryStore(), replace(life("a"), first_seen=END - timedelta(hours=4))
+    with made.write() as unit:
+        unit.lives.add(one)
+        unit.intervals.add(
+            interval(one, (END - timedelta(minutes=minutes) - NOON).total_seconds(), seconds=1200.0)
+            for minutes in range(0, 240, 20)
+        )
+    with made.read() as unit:
+        first = read(unit, [A], START, END, WEEK, among=1000)
+    made.roll_up(END - timedelta(hours=1))
+    with made.read() as unit:
+        later = read(unit, [A], START, END, WEEK, among=1000)
+        small = read(unit, [A], START, END, WEEK, among=20)
+    newest = [max(one.end for _, one in found.pairs[A]) for found in (first, later, small)]
+    assert newest == [END, END - timedelta(hours=1), END]
+
+
+def test_few_servers_are_read_as_scraped_for_two_hours(store: MemoryStore) -> None:
+    made, one = MemoryStore(), replace(life("a"), first_seen=END - timedelta(hours=4))
+    with made.write() as unit:
+        unit.lives.add(one)
+        unit.intervals.add(
+            interval(one, (END - timedelta(minutes=minutes) - NOON).total_seconds(), seconds=60.0)
+            for minutes in range(240)
+        )
+    with made.read() as unit:
+        found = read(unit, [A], START, END, WEEK, among=8).pairs[A]
+    lengths = [one.elapsed_seconds for _, one in found]
+    assert lengths.count(60.0) == 120 and lengths.count(300.0) == 24
+
+
 def report_among(store: MemoryStore, others: int) -> WeeklyReport:
     servers = (A, *(ServerName(f"o{number}") for number in range(others)))
     with store.read() as unit:
@@ -94,5 +126,7 @@ def test_the_report_says_the_same_of_a_server_however_many_there_are(store: Memo
     assert large.slos[0].valid == pytest.approx(small.slos[0].valid, rel=0.05)
     assert len(large.trend) == 28
     assert {point.acceptance_rate for point in large.trend} == {one.figures["acceptance_rate"]}
+    assert report_among(store, 1).notes == ()
+    assert report_among(store, 200).notes == ("Made from sums by the day, up to the last hour that was rolled up.",)
     assert same.trend == ()
     assert same.equal_load_change is None
