@@ -196,8 +196,9 @@ class TestCalendar:
         counters, late = Counters(), Runs()
         calendar = Calendar(counters)
         calendar.weekly("report", late, "mon", time(9, 0), "Europe/Berlin")
-        calendar.daily("prune", Runs(), time(3, 17))
         now = SystemClock().now()
+        # Due in an hour, so that no due time of its own lies within the seven hours.
+        calendar.daily("prune", Runs(), (now + timedelta(hours=1)).time().replace(microsecond=0))
         calendar.start()
         calendar._scheduler.modify_job("prune", next_run_time=now - timedelta(hours=7))
         calendar._scheduler.modify_job("report", next_run_time=now - timedelta(hours=5))
