@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from monitor.cycle.experience import evidence
@@ -12,6 +12,7 @@ from monitor.model.life import LifeId, Setting
 from monitor.model.outcome import ChangeKind, RuleOutcome, Truth, TuneFiring
 from monitor.model.server import Group, ServerName
 from monitor.model.signal import SignalSet
+from monitor.signals.steps import ESTIMATED_WAY
 from monitor.tuning import TuneAdvice, TuneInput, tune
 from monitor.tuning.advice import setting_words
 from monitor.tuning.forecast import Forecast, forecasts
@@ -52,6 +53,13 @@ WEIGHED = frozenset(
 )
 
 
+#: What is said of a change where the page tells no step time.
+_ESTIMATED = (
+    "The page has neither histograms nor a count of steps, so that step times are estimates from running requests: "
+    "acceptd proposes this and does not do it by itself."
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What is known of one group at one moment. `given` None: its servers do not agree on one setting."""
@@ -85,6 +93,8 @@ def decide(question: Question) -> Decision:
     """The decision on one group; KEEP, with the most telling reason, where nothing is to be changed."""
     advice = tune(question.given) if question.given is not None else None
     answer = _answer(question, advice)
+    if answer.action is not Action.KEEP and question.window.value("step_seconds_way") == ESTIMATED_WAY:
+        answer = replace(answer, sentence=f"{answer.sentence} {_ESTIMATED}")
     setting = question.setting
     tokens = setting.num_speculative_tokens if answer.tokens is None else answer.tokens
     proposed = Setting(

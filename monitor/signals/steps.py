@@ -17,6 +17,10 @@ from monitor.signals.sheet import Sheet, Writer
 from monitor.signals.track import is_rateable
 from monitor.signals.window import Window
 
+#: The way that rests on running requests alone, where a page has neither histograms nor a count of steps: good for
+#: advice, too high by the requests that prefill.
+ESTIMATED_WAY = 3
+
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
@@ -54,7 +58,7 @@ def from_drafts(intervals: Sequence[Interval]) -> StepTime | None:
         if i.speculation and i.speculation.num_drafts and i.gauges.running_mean is not None and is_rateable(i):
             work += i.gauges.running_mean * i.speculation_seconds
             drafts += i.speculation.num_drafts
-    return StepTime(work / drafts, 3, drafts) if drafts > 0 and work > 0 else None
+    return StepTime(work / drafts, ESTIMATED_WAY, drafts) if drafts > 0 and work > 0 else None
 
 
 def from_output_time(intervals: Sequence[Interval], length: float | None) -> StepTime | None:
