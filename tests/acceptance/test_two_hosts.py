@@ -28,7 +28,7 @@ def test_a_group_on_two_hosts_is_changed_by_one_of_them_at_a_time(
     daemons = {host: make_daemon(server, limits={"observe": "1h"}) for host, server in servers.items()}
     for host, daemon in daemons.items():
         daemon.settings["servers"][0]["group"] = daemon.settings["groups"][0]["name"] = "chat"
-        daemon.settings |= {"host": host, "store": {"shared": {"url": url}}}
+        daemon.settings |= {"host": host, "store": {"shared": {"url": url, "lease": "6s"}}}
         daemon.with_buttons("U0ANN")
     done = daemons["h1"].command("db", "upgrade", "--shared")
     assert done.returncode == 0, done.stderr
@@ -68,6 +68,13 @@ def test_a_group_on_two_hosts_is_changed_by_one_of_them_at_a_time(
     asked = requests.post(address, json={}, timeout=30).json()
     taken = daemons[second].wait(lambda: _answered(daemons[second], asked["id"]), "the first host answers")
     assert taken["taken"] and "going back" in taken["outcome"]
+    # The database goes away under it: what has begun is undone all the same.
+    postgres_server.stop()
+    try:
+        daemons[first].wait(lambda: daemons[first].change_in(servers[first], "rolled_back"), "the change is undone")
+        assert servers[first].tokens() == 1 and servers[first].generates()
+    finally:
+        postgres_server.start()
 
 
 def _metrics(daemon: Daemon) -> str:
