@@ -81,12 +81,11 @@ class Unpacked:
         preemptions: float | None,
     ) -> TrafficCounts:
         """The family with its maps and length histograms."""
+        counts = generation_tokens, prompt_tokens, cached_prompt_tokens, engine_steps, step_tokens
+        if not self._tree:
+            return TrafficCounts(*counts, {}, {}, rejections, preemptions)
         return TrafficCounts(
-            generation_tokens,
-            prompt_tokens,
-            cached_prompt_tokens,
-            engine_steps,
-            step_tokens,
+            *counts,
             self._map("f"),
             self._map("w"),
             rejections,

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from monitor.app.heart import Heart
 from monitor.app.reports import write_report
 from monitor.app.view import DaemonView
 from monitor.app.watched import note_watched
-from monitor.config.rules import load_rules_in_force
+from monitor.cycle.slo_history import MANY, feed_book
 from monitor.intervals.buckets import STEPS, by_bucket
 from monitor.model.life import LastReading
 from monitor.model.reading import Reading, Verdict
@@ -36,6 +37,9 @@ from monitor.model.record import CHECKS_SECONDS, Checks
 from monitor.model.server import Group, Server
 from monitor.report.assemble import assemble
 from monitor.report.overview import WINDOW_SECONDS, read_known
+from monitor.shipped import rules_folder
+from monitor.slo.book import SloBook
+from monitor.slo.load import load_slos
 from monitor.store.opening import open_store
 from monitor.store.repositories.rollups import SqlRollups
 from monitor.store.sql import SqlStore
@@ -49,6 +53,8 @@ from tests.integration.postgres import running_server
 BAR_REPORT, BAR_PAGE = 10.0, 1.0
 #: A Monday morning, which is no end of a day in UTC.
 _NOW = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
+#: Servers whose objectives are counted again: a start does it for all, one after the other.
+COUNTED = 20
 #: What is copied from the first server to all others, what others refer to first.
 _COPIED = ("lives", "intervals", "interval_details", "rollups", "rollup_progress", "checks")
 
@@ -127,13 +133,17 @@ def measure(url: str, where: str, options: argparse.Namespace) -> bool:
         fill(store, servers, groups, options.days)
         print(f"{options.servers} servers, {options.days} days, {len(groups)} groups, {where} (filled in "
               f"{time.perf_counter() - began:.0f} s):", flush=True)
-        policies = load_rules_in_force({"tuning": "guarded"}).slos
+        policies = load_slos({"slo.yaml": (rules_folder() / "slo.yaml").read_text()})
         with take("weekly report", BAR_REPORT), tempfile.TemporaryDirectory() as folder, store.read() as unit:
             write_report(
                 assemble(unit, groups, end=_NOW, now=_NOW, key="2026-W44", host="bench", target=0.6, simulated=False,
                          policies=policies),
                 Path(folder),
             )
+        some = [replace(groups[0], servers=groups[0].servers[:COUNTED])]
+        book = SloBook(policies, {group.name: group.servers for group in some})
+        with take(f"objectives of {len(some[0].servers)} servers at a start"):
+            feed_book(book, store, some, _NOW, is_large=len(servers) > MANY)
         with store.read() as unit:
             known = read_known(unit, servers, _NOW, WINDOW_SECONDS)
         clock = FakeClock(_NOW)

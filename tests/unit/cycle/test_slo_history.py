@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 
-from monitor.cycle.slo_history import feed_server, is_planned, planned_spans
+from monitor.cycle.slo_history import feed_book, feed_server, is_planned, planned_spans
 from monitor.model.decision import DecisionId
 from monitor.model.interval import Interval
 from monitor.model.life import Setting
+from monitor.model.record import Checks
 from monitor.model.rollout import Change, ChangeId, ChangeState, Rollout, RolloutId
+from monitor.model.server import ServerName
 from monitor.slo.book import SloBook
 from tests.fakes.memory_store import MemoryStore
-from tests.unit.cycle.objectives import ACCEPTANCE, CHAT, GROUP, NOON, TTFT, A, at, life, policies, served
+from tests.unit.cycle.objectives import ACCEPTANCE, CHAT, GROUP, NOON, TTFT, UPTIME, A, at, life, policies, served
 
 TWO, THREE = (Setting(method="ngram", num_speculative_tokens=n) for n in (2, 3))
 DAY = 86_400.0
@@ -36,6 +39,13 @@ def book(store: MemoryStore, now: datetime, *entries: str) -> dict[str, tuple[fl
     return {s.slo.name: (s.attainment.good, s.attainment.valid) for s in made.statuses(now + timedelta(seconds=1))}
 
 
+def book_of_large_fleet(store: MemoryStore, now: datetime, *entries: str) -> dict[str, tuple[float, float]]:
+    """The same where many more servers are read back."""
+    made = SloBook(policies(*entries), {CHAT: GROUP.servers})
+    feed_book(made, store, [replace(GROUP, servers=(A,))], now, is_large=True)
+    return {s.slo.name: (s.attainment.good, s.attainment.valid) for s in made.statuses(now + timedelta(seconds=1))}
+
+
 def change(store: MemoryStore, **moments: object) -> None:
     with store.write() as unit:
         unit.rollouts.add(
@@ -47,6 +57,29 @@ def change(store: MemoryStore, **moments: object) -> None:
             [Change(id=ChangeId("c"), rollout=RolloutId("r"), server=A, position=0, current=TWO, proposed=THREE,
                     **values)]  # type: ignore[arg-type]
         )
+
+
+def test_of_a_large_fleet_it_adds_up_the_same_and_slices_are_hours_beyond_a_day() -> None:
+    every = [served(s, elapsed=600.0, slow=s // 600 % 3, accepted=900 if s <= 4 * DAY else 100)
+             for s in range(600, int(8 * DAY) + 1, 600)]
+    store = stored(every)
+    with store.write() as unit:
+        unit.checks.add(Checks(A, at(s), 19, 1) for s in range(300, int(8 * DAY) + 1, 300))
+    large, small = (make(store, at(8 * DAY), TTFT, ACCEPTANCE, UPTIME) for make in (book_of_large_fleet, book))
+    assert large == small
+    assert large["up"] == (8 * 288 * 19.0, 8 * 288 * 20.0)
+
+
+@pytest.mark.parametrize(("servers", "share"), [(100, 0.5), (101, 0.25)])
+def test_a_fleet_is_large_from_so_many_servers_on(servers: int, share: float) -> None:
+    names = (A, *(ServerName(f"o{number}") for number in range(servers - 1)))
+    # Good in the first half of each hour, bad in the other: as hours, beyond a day, all are bad.
+    every = [served(s, elapsed=300.0, accepted=950 if 0 < s % 3600 <= 1800 else 10)
+             for s in range(300, int(2 * DAY), 300)]
+    made = SloBook(policies(ACCEPTANCE), {CHAT: names})
+    feed_book(made, stored(every), [replace(GROUP, servers=names)], at(2 * DAY))
+    (status,) = made.statuses(at(2 * DAY))
+    assert status.attainment.good / status.attainment.valid == pytest.approx(share, abs=0.03)
 
 
 def test_a_month_adds_up_whatever_the_steps_it_is_read_in() -> None:
