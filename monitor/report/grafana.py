@@ -42,7 +42,9 @@ def dashboard() -> dict[str, Any]:
     """The dashboard as Grafana imports it. The data source is asked for; changes stand as annotations."""
     return {
         "title": "acceptd: speculative decoding",
-        "uid": "acceptd",
+        "uid": "acceptd-speculation",
+        "editable": True,
+        "graphTooltip": 1,
         "tags": ["acceptd", "vllm"],
         "schemaVersion": 39,
         "refresh": "1m",
@@ -72,13 +74,15 @@ def _panel(number: int, title: str, unit: str, targets: tuple[tuple[str, str], .
 
 
 def _source_variable() -> dict[str, Any]:
-    return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+    return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus", "hide": 0,
+            "regex": ""}  # fmt: skip
 
 
 def _variable(name: str, metric: str) -> dict[str, Any]:
     return {
         "name": name, "type": "query", "datasource": _SOURCE, "query": f"label_values({metric}, {name})", "refresh": 2,
-        "multi": True, "includeAll": True, "current": {"text": "All", "value": "$__all"}, "sort": 1,
+        "multi": True, "includeAll": True, "current": {"text": "All", "value": "$__all"}, "sort": 1, "hide": 0,
+        "regex": "",
     }  # fmt: skip
 
 

@@ -61,3 +61,25 @@ def test_the_dashboard_asks_only_for_metrics_that_exist(acceptd: Run, tmp_path: 
     assert [one["name"] for one in board["annotations"]["list"]] == ["Setting changed", "Changes that ended"]
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]]
     assert len(places) == len(set(places))
+
+
+def test_the_dashboard_has_the_fields_that_grafana_publishes() -> None:
+    """By Grafana's own kind of the classic model (grafana/grafana, kinds/dashboard/dashboard_kind.cue)."""
+    board = dashboard()
+    assert 8 <= len(board["uid"]) <= 40 and isinstance(board["schemaVersion"], int)
+    assert board["graphTooltip"] in (0, 1, 2) and isinstance(board["editable"], bool)
+    assert set(board["time"]) == {"from", "to"}
+    for variable in board["templating"]["list"]:
+        assert variable["type"] in ("query", "datasource") and variable["name"] and variable["hide"] in (0, 1, 2)
+        assert isinstance(variable["query"], str)
+    for annotation in board["annotations"]["list"]:
+        assert set(annotation["datasource"]) <= {"type", "uid"} and isinstance(annotation["enable"], bool)
+        assert annotation["name"] and annotation["iconColor"]
+    assert board["panels"]
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        assert place["h"] > 0 and 0 < place["w"] <= 24 and 0 <= place["x"] < 24 and place["x"] + place["w"] <= 24
+        assert panel["type"] == "timeseries" and panel["options"] and set(panel["datasource"]) == {"type", "uid"}
+        assert set(panel["fieldConfig"]) == {"defaults", "overrides"}
+        references = [target["refId"] for target in panel["targets"]]
+        assert references and len(references) == len(set(references))
