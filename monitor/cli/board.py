@@ -45,8 +45,9 @@ def headline(view: Mapping[str, Any]) -> Text:
 
 
 def alert_lines(view: Mapping[str, Any], now: datetime) -> list[Text]:
-    """What fires and is not silenced, the loudest first; what is paused."""
+    """What fires and is not silenced, the loudest first; how many are silenced; what is paused."""
     lines = []
+    silenced = sum(1 for alert in view["alerts"] if alert["state"] == "firing" and alert["silenced"])
     for alert in view["alerts"]:
         if alert["state"] == "firing" and not alert["silenced"]:
             by = f", {alert['acknowledged_by']} is on it" if alert["acknowledged_by"] else ""
@@ -54,9 +55,12 @@ def alert_lines(view: Mapping[str, Any], now: datetime) -> list[Text]:
             lines.append(Text(words, _SEVERITIES.get(alert["severity"], "")))
     if not lines:
         if view["daemon"]["running"]:
-            lines.append(Text("No alerts.", "green"))
+            words = f"No alerts but {silenced} silenced." if silenced else "No alerts."
+            lines.append(Text(words, "" if silenced else "green"))
         else:
             lines.append(Text("No alerts when acceptd last ran; nobody is looking now.", "yellow"))
+    elif silenced:
+        lines.append(Text(f"{silenced} silenced."))
     lines += [
         Text(f"Paused: {pause['scope']} by {pause['author']}: {pause['reason']}", "yellow") for pause in view["pauses"]
     ]

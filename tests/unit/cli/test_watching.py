@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from monitor.cli.board import alert_lines
 from monitor.cli.context import Context
 from monitor.cli.keys import Keys
 from monitor.cli.watching import Place, watch_fleet
@@ -162,3 +163,19 @@ class TestStatus:
         assert "1 servers are well: acceptd status --group chat" in said
         assert "chat-1" in acceptd("--data-dir", folder, "status", "--group", "chat").out
         assert acceptd("--data-dir", folder, "status", "--group", "nope").code == 3
+
+
+@pytest.mark.parametrize(
+    ("silenced", "words"),
+    [((False, False), ["PAGE a", "PAGE b"]), ((False, True), ["PAGE a", "1 silenced."]),
+     ((True, True), ["No alerts but 2 silenced."]), ((), ["No alerts."])],
+)  # fmt: skip
+def test_what_is_silenced_is_counted_and_never_taken_for_quiet(silenced: tuple[bool, ...], words: list[str]) -> None:
+    now = CLOCK.now()
+    alerts = [
+        {"state": "firing", "silenced": one, "severity": "page", "summary": name, "since": now.isoformat(),
+         "acknowledged_by": None}
+        for one, name in zip(silenced, "ab", strict=False)
+    ]
+    said = alert_lines({"alerts": alerts, "daemon": {"running": True}, "pauses": []}, now)
+    assert [line.plain.partition(" (")[0] for line in said] == words
