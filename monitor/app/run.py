@@ -233,6 +233,8 @@ class Process:
                 raise FatalError(f"data_dir cannot change while running ({self._config.data_dir} -> {config.data_dir})")
             if config.store.shared != self._config.store.shared:
                 raise FatalError("store.shared cannot change while running: restart the daemon")
+            if self._sharing is not None and host_name(config) != host_name(self._config):
+                raise FatalError("host cannot change while running in a fleet, by its leases: restart the daemon")
             if spool.state().away_seconds is not None:
                 raise StoreError(f"the store takes no pages now ({spool.state().trouble}): reload when it works again")
             sources = self._look_for_servers(config)

@@ -112,6 +112,13 @@ def test_the_second_of_one_name_does_nothing_in_the_fleet_until_the_first_is_gon
     assert str(first.data_dir) in second.said()
     doctor = second.command("doctor", "--quiet")
     assert doctor.returncode == 1 and "the name of host h1 is another daemon's" in doctor.stdout
+    # Another name is taken by a restart, not by a reload.
+    second.settings["host"] = "h2"
+    second.write()
+    second.hang_up()
+    second.wait(lambda: "host cannot change while running in a fleet" in second.said() or None, "it is refused")
+    second.settings["host"] = "h1"
+    second.write()
     # It watches nothing that the first does.
     assert second.metric("acceptd_server_up") == 0 and "ours now" not in second.said()
     # A restart of the first, however it ended, is not kept waiting and loses nothing to the second.
