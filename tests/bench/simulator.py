@@ -1,6 +1,6 @@
 """How long a simulated fleet takes for its week: busy servers with a clock that runs as fast as they can follow.
 
-    python -m tests.bench.simulator [--servers 20] [--minutes 30] [--clients 16]
+    python -m tests.bench.simulator [--servers 20] [--minutes 10] [--clients 16]
 
 Every server is asked for its page every 15 simulated seconds, as a daemon would. Printed is what a week of all of them
 takes in one process, worked out from the minutes that were run.
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--servers", type=int, default=20)
-    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--clients", type=int, default=16)
     given = parser.parse_args(arguments)
     for load in LOADS:

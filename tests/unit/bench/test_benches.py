@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.bench import cycle, replay
+from tests.bench import cycle, replay, simulator
 
 
 def test_a_turn_is_timed_with_either_rules(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,3 +21,10 @@ def test_a_turn_is_timed_with_either_rules(capsys: pytest.CaptureFixture[str]) -
 def test_a_replay_is_timed(capsys: pytest.CaptureFixture[str]) -> None:
     assert replay.main(["--servers", "2", "--group-size", "2", "--days", "0.1"]) == 0
     assert re.search(r"2 servers x 0.1 days: \d+\.\d s, \d+\.\d CPU s", capsys.readouterr().out)
+
+
+def test_a_simulated_week_is_timed_with_either_load(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulator.main(["--servers", "2", "--minutes", "0.5", "--clients", "4"]) == 0
+    told = capsys.readouterr().out
+    assert re.findall(r"2 servers, (\w+):", told) == ["closed", "open"]
+    assert len(re.findall(r"a week of all in \d+ CPU min, \d+\.\d a server", told)) == 2
