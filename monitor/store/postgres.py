@@ -16,7 +16,7 @@ from monitor.store.database import transaction
 from monitor.store.refusals import translate_errors
 from monitor.store.tables import Base
 
-#: Connections of one daemon: one that writes and one that reads. A thousand daemons share the server.
+#: Connections of one store: one that writes and one that reads. A thousand daemons share the server.
 CONNECTIONS = 2
 CONNECT_SECONDS = 5
 #: Sent data that nobody acknowledges for so long (milliseconds) ends the connection: the host is gone.
