@@ -64,11 +64,12 @@ def assemble(
     )  # fmt: skip
     book = SloBook(policies, {group.name: group.servers for group in groups})
     parts = []
+    lives = {life.id: life for life in unit.lives.of(None, start - timedelta(days=days, hours=1), end)}
     # Group after group: what is read of a whole fleet would not fit into memory.
     for group in sorted(groups, key=lambda group: group.name):
-        found = read(unit, group.servers, start, end, timedelta(days=days), among=len(names))
+        found = read(unit, group.servers, start, end, timedelta(days=days), among=len(names), lives=lives)
         feed(book, found, start, end)
-        parts.append(group_report(replace(inputs, pairs=found.pairs, hours=found.hours), group))
+        parts.append(group_report(replace(inputs, pairs=found.pairs, hours=found.hours, points=found.points), group))
     for checks in unit.checks.sums(names, start, end):
         book.add_checks(checks.server, checks.end, answered=checks.answered, missed=checks.missed)
     # An objective without events says nothing here.

@@ -24,14 +24,13 @@ from monitor.report.content import (
     TrendPoint,
     WeeklyReport,
 )
+from monitor.report.reading import TREND_POINTS
 from monitor.report.views import change_began
 from monitor.report.weekly import confidence, covered_share, equal_load_change, hindrance, noise
 from monitor.signals.build import signals
 from monitor.signals.track import UNRELIABLE, Pair
 from monitor.slo.burn import SloStatus
 
-#: Points of a trend: an hour each over a week, and six hours where there are many servers.
-TREND_POINTS, LARGE_TREND_POINTS = 168, 28
 #: No point is shorter than this (seconds): it would show single scrapes.
 SHORTEST_POINT_SECONDS = 10.0
 
@@ -83,6 +82,8 @@ class Inputs:
     target_acceptance: float = 0.6
     simulated: bool = False
     notes: tuple[str, ...] = ()
+    #: Points of a trend, at most.
+    points: int = TREND_POINTS
 
 
 def build(inputs: Inputs) -> WeeklyReport:
@@ -117,7 +118,7 @@ def group_report(inputs: Inputs, group: Group) -> GroupReport:
     """The part of one group, from its own `pairs` and `hours`; without its objectives."""
     changes = [c for c in inputs.changes if c.server in group.servers and inputs.start <= c.entered_at < inputs.end]
     decision = inputs.decisions.get(group.name)
-    fine, points = (inputs.pairs, TREND_POINTS) if inputs.hours is None else (inputs.hours, LARGE_TREND_POINTS)
+    fine = inputs.pairs if inputs.hours is None else inputs.hours
     together = [pair for name in group.servers for pair in fine.get(name, ())]
     return GroupReport(
         name=group.name,
@@ -127,7 +128,7 @@ def group_report(inputs: Inputs, group: Group) -> GroupReport:
         advice=_advice(decision) if decision is not None else None,
         slos=(),
         alerts=tuple(_alert(a) for a in inputs.alerts if _concerns(a, group) and a.fired_at is not None),
-        trend=_trend(together, group.name, inputs.start, inputs.end, points) if len(group.servers) > 1 else (),
+        trend=_trend(together, group.name, inputs.start, inputs.end, inputs.points) if len(group.servers) > 1 else (),
         hindrance=hindrance(decision),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -48,15 +48,16 @@ SPANS = {
 
 def load_pairs(
     unit: Unit, servers: Sequence[ServerName] | None, since: datetime, until: datetime, *, coarse: int | None = None,
-    details: bool = True, newer: bool = True,
+    details: bool = True, newer: bool = True, known: Mapping[LifeId, Life] | None = None,
 ) -> dict[ServerName, list[Pair]]:
     """Lives and intervals of (since, until] by server, ready for `signals`.
 
     As scraped for the newest two days and by five minutes before that; `coarse` reads all of it by so many seconds, and
     without `newer` only as far as it is rolled up. Without `details` there are no positions and no histograms.
+    `known` are the lives of that time, where they have been read before.
     """
-    lives: dict[LifeId, Life] = {}
-    for server in servers if servers is not None else [None]:
+    lives: dict[LifeId, Life] = dict(known or {})
+    for server in (servers if servers is not None else [None]) if known is None else ():
         # A life that ended just before `since` may still close an interval in it.
         lives.update({life.id: life for life in unit.lives.of(server, since - timedelta(hours=1), until)})
     found: dict[ServerName, list[Pair]] = {}

@@ -130,3 +130,14 @@ def test_the_report_says_the_same_of_a_server_however_many_there_are(store: Memo
     assert report_among(store, 200).notes == ("Made from sums by the day, up to the last hour that was rolled up.",)
     assert same.trend == ()
     assert same.equal_load_change is None
+
+
+def test_of_very_many_servers_what_moves_over_time_is_read_by_the_day(store: MemoryStore) -> None:
+    small, huge = report_among(store, 1).groups[0], report_among(store, 600).groups[0]
+    one, same = small.servers[0], huge.servers[0]
+    assert same.generation_tokens == one.generation_tokens and same.covered == 1.0
+    assert same.figures["acceptance_rate"] == pytest.approx(one.figures["acceptance_rate"])
+    assert [slo.sli for slo in huge.slos] == [slo.sli for slo in small.slos] == [1.0]
+    assert huge.slos[0].valid == pytest.approx(small.slos[0].valid, rel=0.05)
+    assert len(huge.trend) == 7 and same.trend == ()
+    assert {point.acceptance_rate for point in huge.trend} == {one.figures["acceptance_rate"]}
