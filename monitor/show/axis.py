@@ -10,6 +10,8 @@ _TIME_STEPS = (
     10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 14 * 86400,
 )  # fmt: skip
 _DAY = 86400
+#: Distance of ticks below which floats have no powers of ten left to round to.
+_NARROWEST = 1e-300
 
 
 def value_ticks(low: float, high: float, most: int = 4) -> tuple[float, ...]:
@@ -17,6 +19,8 @@ def value_ticks(low: float, high: float, most: int = 4) -> tuple[float, ...]:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"an axis from {low} to {high}: expected finite numbers, the lower first")
     rough = (high - low) / most
+    if rough < _NARROWEST:
+        return (low, high)
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * magnitude for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * magnitude >= rough * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from monitor.show.axis import time_ticks, value_ticks
@@ -88,6 +88,8 @@ class TestLines:
         assert len(drawn(svg, "dot")) == 1
 
     @given(st.lists(st.none() | st.floats(-1e12, 1e12), max_size=30))
+    @example([5e-324])
+    @example([1e-310, 3e-310])
     def test_any_values_give_a_drawing_within_its_bounds(self, values: list[float | None]) -> None:
         svg = line_chart(chart(values, form="number"))
         for line in points(svg):
