@@ -30,8 +30,13 @@ class Fleet:
         url = server.url(server.new_database())
         self.store: Store = open_store(url)
         self.servers = [CountedServer(f"s{number}", 500.0 + 97.0 * number) for number in range(3)]
-        shared = {"url": url.replace("+psycopg", ""), "lease": LEASE}
-        self.make = lambda: watching(*self.servers, host="h1", store={"shared": shared}, rules=QUICK)
+        self._url = url.replace("+psycopg", "")
+        self._watching = watching
+
+    def make(self, lease: str = LEASE) -> FaultyDaemon:
+        """One more daemon of host `h1`, on a folder of its own."""
+        shared = {"url": self._url, "lease": lease}
+        return self._watching(*self.servers, host="h1", store={"shared": shared}, rules=QUICK)
 
     def is_there(self) -> bool | None:
         """Whether the database has a page of every server's newest life."""
@@ -102,7 +107,8 @@ def test_nothing_is_lost_or_doubled_and_paging_goes_on(fleet: Fleet) -> None:
 
 def test_the_second_of_one_name_does_nothing_in_the_fleet_until_the_first_is_gone(fleet: Fleet) -> None:
     fleet.store.upgrade()
-    first, second = fleet.make(), fleet.make()
+    # Long enough for a busy machine to start the first again before its name is free.
+    first, second = (fleet.make(lease="15s") for _ in range(2))
     first.start()
     first.wait(fleet.is_there, "all are in the database")
     for server in fleet.servers:

@@ -61,11 +61,10 @@ class Night(ShiftedDaemon):
 def night(tmp_path: Path) -> Iterator[tuple[Night, list[CountedServer]]]:
     """A daemon before the first half past two of the autumn night, and its servers."""
     servers = [CountedServer(f"s{number}") for number in range(2)]
-    quick = {"ServerDown.for": "5s", "NoSamples.for": "5s"}
     with serving(*servers):
         daemon = Night(
             tmp_path, *servers, report={"day": "sun", "at": "02:30", "timezone": ZONE},
-            rules={"interval": "500ms", "parameters": quick}, scrape={"interval": "500ms", "timeout": "500ms"},
+            rules={"interval": "500ms"}, scrape={"interval": "500ms", "timeout": "500ms"},
         )  # fmt: skip
         try:
             daemon.start_before(AUTUMN_REPORT, anew=True)
