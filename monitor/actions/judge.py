@@ -57,8 +57,8 @@ def settle(judgement: Judgement, policy: Unproved) -> Judgement:
 
     The default, LIKELY, asks only for the better odds: the point estimate decides. Going back from everything that may
     be a loss would never keep a gain near the dead band; measuring and going back from what is worse ends within 0.4 %
-    of the best setting on average (tuning.md §4.3). A setting that could not be measured, or only in less time than the
-    first look asks for, is not kept, since the former one is known to serve.
+    of the best setting on average. A setting that could not be measured, or only in less time than the first look asks
+    for, is not kept, since the former one is known to serve.
     """
     if judgement.verdict is not Verdict.WATCH:
         return judgement

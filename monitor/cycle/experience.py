@@ -19,9 +19,9 @@ from monitor.tuning.forecast import believable
 from monitor.tuning.observe import load_of, row_of, rows_of
 from monitor.tuning.standdown import is_too_little
 
-#: CUSUM of a fall that is a fault and no setting (standard deviations; tuning.md §3.2: 8 is worth an action).
+#: CUSUM of a fall that is a fault and no setting (standard deviations; 8 is worth an action).
 FALL = 8.0
-#: Share of intervals with queued requests above which a server is saturated (tuning.md §4.4).
+#: Share of intervals with queued requests above which a server is saturated.
 SATURATED_SHARE = 0.10
 
 _UNRELIABLE = frozenset({Flag.IDENTITIES_BROKEN, Flag.ACCEPTANCE_OUT_OF_RANGE, Flag.V0_COUNTERS_UNRELIABLE})

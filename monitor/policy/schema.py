@@ -12,7 +12,7 @@ from monitor.model.outcome import ChangeKind, TuneChange
 from monitor.policy.matchers import parse_matcher
 from monitor.policy.template import parse_template
 
-#: Window of a rule that names none (seconds): DESIGN of signals, "window (default 5 min)".
+#: Window of a rule that names none (seconds): that of the signals.
 DEFAULT_WINDOW = 300.0
 
 _STEP = re.compile(r"[+-]\d{1,3}")

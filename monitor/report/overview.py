@@ -28,7 +28,7 @@ from monitor.slo.burn import SloStatus
 from monitor.store.api import Unit
 
 _LOUDEST_FIRST = (Severity.PAGE, Severity.TICKET, Severity.INFO)
-#: Default window (seconds), as DESIGN's default for signals.
+#: Default window (seconds): that of the signals.
 WINDOW_SECONDS = 300.0
 
 

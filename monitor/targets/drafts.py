@@ -34,7 +34,7 @@ def draft_facts(command: ParsedCommand, environ: Mapping[str, str]) -> DraftFact
 
     A DFlash block is one anchor and `block_size` - 1 drafted positions (speculators#456); Medusa and MLP heads propose
     one position each. The layers of an MTP head are no depth: the engine uses them again and again, and one layer was
-    measured to pay up to 8 tokens (Qwen3.5, tuning.md §1.4). EAGLE heads and draft models have none.
+    measured to pay up to 8 tokens (Qwen3.5). EAGLE heads and draft models have none.
 
     `environ` is the server's environment: it says where models are kept. Files that cannot be read say nothing.
     """

@@ -25,7 +25,7 @@ ROW_SECONDS = 6 * 3600.0
 #: ten workloads of one server lie within a factor of 1.5 in tokens gained, so that a month may move it by a tenth.
 LENGTH_DRIFT, STEP_DRIFT = 0.02, 0.005
 #: Relative error (1 sd) that a step time of another server has here: its prompts are longer or shorter. Ours: so that
-#: at the same setting three of them make the 15 % at which two sources of a step time disagree (tuning.md §4.1).
+#: at the same setting three of them make the 15 % at which two sources of a step time disagree.
 ELSEWHERE_ERROR = 0.05
 #: Bins per doubling of the decode batch in the load of a day.
 BINS_PER_DOUBLING = 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,7 +14,7 @@ from monitor.actions.records import AWAY
 from monitor.errors import ActionError
 from monitor.model.decision import Reason
 from monitor.model.maintenance import Window
-from monitor.model.rollout import Outcome, RolloutState
+from monitor.model.rollout import ChangeState, Outcome, RolloutState
 from tests.fakes.fake_launcher import FakeLauncher
 from tests.fakes.fake_server import FakeServer
 from tests.fakes.fake_world import GROUP, LIMITS, WORSE, World
@@ -71,6 +72,7 @@ class Play:
         self.fatal: int | None = None
         #: Down by no doing of ours: by another hand, or by themselves while nothing of theirs was under way.
         self.by_hand: set[str] = set()
+        self.falls: Counter[str] = Counter()
         self.world.reap = self._reap
         for server in self.world.servers:
             if not has_control:
@@ -101,12 +103,12 @@ class Play:
 
     def _note_falls(self) -> None:
         with self.world.store.read() as unit:
-            ours = {change.server for change in unit.changes.active()}
+            ours = {change.server for change in unit.changes.active() if change.state is not ChangeState.PLANNED}
         for server in self.world.servers:
-            fell = server.fell
             server.settle()
-            if server.fell > fell and server.name not in ours:
+            if server.fell > self.falls[server.name] and server.name not in ours:
                 self.by_hand.add(server.name)
+            self.falls[server.name] = server.fell
 
     def _watch(self) -> None:
         self._note_falls()
