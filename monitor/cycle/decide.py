@@ -55,8 +55,7 @@ WEIGHED = frozenset(
 
 #: What is said of a change where the page tells no step time.
 _ESTIMATED = (
-    "The page has neither histograms nor a count of steps, so that step times are estimates from running requests: "
-    "acceptd proposes this and does not do it by itself."
+    "The page has neither histograms nor a count of steps, so that step times are estimates from running requests."
 )
 
 

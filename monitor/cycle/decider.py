@@ -13,7 +13,7 @@ from monitor.actions.fleet import Fleet
 from monitor.cycle.decide import Question, decide
 from monitor.cycle.elsewhere import Elsewhere
 from monitor.cycle.evaluate import Evaluated
-from monitor.cycle.experience import facts, is_estimate, tune_input
+from monitor.cycle.experience import facts, tune_input
 from monitor.cycle.history import History
 from monitor.cycle.planning import Planner, plan_parts, restart_seconds
 from monitor.cycle.schedules import Schedules
@@ -253,9 +253,9 @@ class Decider:
         """How far acceptd may go with this decision: servers without a driver can only be spoken of.
 
         Restarting to cure a fault is proposed to a person: what broke acceptance may break it again, and nobody but a
-        person can tell a cure from a loop. A step time that is only estimated is good for a proposal, too.
+        person can tell a cure from a loop.
         """
-        if group.mode is Mode.AUTO and (decision.action is Action.RESTART or is_estimate(decision)):
+        if decision.action is Action.RESTART and group.mode is Mode.AUTO:
             return Mode.RECOMMEND
         is_bounded = group.mode in (Mode.APPROVE, Mode.AUTO) and not self._is_managed(decision)
         return Mode.RECOMMEND if is_bounded else group.mode

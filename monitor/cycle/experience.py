@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from monitor.model.decision import Decision
 from monitor.model.life import DIFFUSION, Setting
 from monitor.model.reading import Flag
 from monitor.model.record import Rejection
 from monitor.model.server import ActionLimits
 from monitor.model.signal import SignalSet
-from monitor.signals.steps import ESTIMATED_WAY
 from monitor.signals.track import Track, merged
 from monitor.tuning import CostRow, Fact, Limits, TuneInput
 from monitor.tuning.forecast import believable
@@ -128,12 +126,4 @@ def evidence(window: SignalSet, names: Mapping[str, float | None]) -> dict[str, 
             "decode_batch", "generation_tokens_per_second", "num_drafts", "finished_requests", "waiting_share",
         )
     }
-    # Told where it matters: an estimate is nothing to act on by itself.
-    way = window.value("step_seconds_way")
-    estimated = {"step_seconds_way": way} if way == ESTIMATED_WAY else {}
-    return {**shown, **names, "batch": shown["decode_batch"], **estimated}
-
-
-def is_estimate(decision: Decision) -> bool:
-    """Whether a decision rests on a step time that no histogram and no count of steps tells, only running requests."""
-    return decision.evidence.get("step_seconds_way") == ESTIMATED_WAY
+    return {**shown, **names, "batch": shown["decode_batch"]}

@@ -269,7 +269,7 @@ class TestModes:
 
 
 class TestAuto:
-    def test_what_rests_on_an_estimated_step_time_is_proposed_and_not_done(self) -> None:
+    def test_where_the_page_tells_no_step_time_it_is_done_and_said_to_rest_on_an_estimate(self) -> None:
         desk = Desk(Mode.AUTO)
         (name,) = desk.names
         pairs = run_of(desk.lives[name], 120, seconds=60.0, per_pos=(900.0, 800.0), finished=50.0, has_latency=False,
@@ -278,8 +278,8 @@ class TestAuto:
         desk.history.add([desk.lives[name]], [interval for _, interval in pairs], NOON)
         desk.new_decider()
         decision = desk.run(RAISE)
-        assert decision is not None and decision.state is DecisionState.RECOMMENDED and not desk.began
-        assert "does not do it by itself" in decision.sentence
+        assert decision is not None and desk.newest().state is DecisionState.ACTED_ON
+        assert "step times are estimates from running requests" in decision.sentence
 
     def test_what_was_put_off_is_tried_again_until_it_may(self) -> None:
         desk = Desk(Mode.AUTO)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from monitor.cycle.decide import decide
-from monitor.cycle.experience import evidence, is_estimate
 from monitor.dialects.names import Known
 from monitor.dialects.vllm_names import V0, V1
 from monitor.model.decision import Action, Reason
@@ -69,24 +68,25 @@ class TestAnOlderHistogram:
 
 
 class TestNoHistogramAtAll:
-    """The step time comes from requests that run, over drafts: good for a proposal, and for no more."""
+    """The step time comes from requests that run, over drafts: too high by those that prefill."""
 
-    def test_the_answer_is_a_proposal_and_says_why(self) -> None:
+    def test_the_answer_says_so(self) -> None:
         of = life(tokens=3)
         pairs = [(of, one) for one in told(of, has_latency=False, steps=None)]
         window = signals(pairs, scope="group:g", at=NOON, window_seconds=300.0)
         assert window.value("step_seconds_way") == 3.0
         decision = decide(replace(question(firing(UP), given=given({3: row(0.9, 0.85, 0.8)})), window=window))
-        assert decision.action is Action.RAISE and is_estimate(decision)
+        assert decision.action is Action.RAISE
         assert decision.sentence.endswith(
             "The page has neither histograms nor a count of steps, so that step times are estimates from running "
-            "requests: acceptd proposes this and does not do it by itself."
+            "requests."
         )
 
     def test_with_a_histogram_nothing_of_the_kind_is_said(self) -> None:
         of = life(tokens=3)
         window = signals([(of, one) for one in told(of)], scope="group:g", at=NOON, window_seconds=300.0)
-        assert "step_seconds_way" not in evidence(window, {})
+        decision = decide(replace(question(firing(UP), given=given({3: row(0.9, 0.85, 0.8)})), window=window))
+        assert decision.action is Action.RAISE and "estimates" not in decision.sentence
 
 
 class TestSpeculationOff:
