@@ -12,7 +12,7 @@ from types import FrameType
 
 from monitor import __version__
 from monitor.app.daemon import Daemon
-from monitor.app.limits import raise_file_limit
+from monitor.app.limits import collect_seldom, raise_file_limit
 from monitor.app.membership import Candidate, Member
 from monitor.app.sharing import Sharing
 from monitor.app.sources import Sources
@@ -198,6 +198,7 @@ class Process:
             boot_id=boot_id(), sharing=self._sharing,
         )
         raise_file_limit(len(daemon.servers))
+        collect_seldom()
         try:
             daemon.start()
         except RuntimeError as error:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from monitor.actions.fleet import Fleet
+from monitor.app.limits import collect_seldom
 from monitor.config.rules import load_rules_in_force
 from monitor.cycle.decider import Decider
 from monitor.cycle.evaluate import Evaluator
@@ -61,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args(arguments)
+    collect_seldom()
     with tempfile.TemporaryDirectory(prefix="acceptd-bench-") as folder:
         store = open_store(f"sqlite:///{folder}/local.db")
         store.upgrade()
