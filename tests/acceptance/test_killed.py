@@ -32,9 +32,9 @@ def test_a_change_ends_and_the_server_serves_though_the_daemon_is_killed_at_ever
     # What it serves with is what the records say.
     expected = change.proposed if change.state.value == "promoted" else change.current
     daemon.wait(lambda: server.tokens() == expected.num_speculative_tokens, "the server has the setting of the records")
+    daemon.wait(lambda: daemon.told("rollout finished") or None, "the end is told")
     with daemon.store() as store, store.read() as unit:
         assert unit.rollouts.active() == []
-    daemon.wait(lambda: daemon.told("rollout finished") or None, "the end is told")
     # One that was on its way when the daemon was killed is looked for in the channel, not said again.
     assert len(daemon.told("rollout finished")) == len(daemon.told("rollout started")) == 1
     assert daemon.told("someone must act") == []

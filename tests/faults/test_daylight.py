@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from monitor.model.alert import Severity
+from monitor.model.notice import NoticeKind
 from tests.acceptance.daemon import environ
 from tests.faults.counted import CountedServer, serving
 from tests.faults.daemon import check_whole, head_of
@@ -76,7 +78,7 @@ def night(tmp_path: Path) -> Iterator[tuple[Night, list[CountedServer]]]:
 
 
 def check(daemon: Night, servers: list[CountedServer]) -> None:
-    """Every count is there once, and nobody was told of anything but reports."""
+    """Every count is there once, and nobody was woken."""
     truth = {server.name: server.freeze() for server in servers}
     with daemon.store() as store:
         daemon.wait(lambda: all(head_of(store, one) == truth[one.name] for one in servers) or None, "counts are whole")
@@ -84,8 +86,10 @@ def check(daemon: Night, servers: list[CountedServer]) -> None:
             # Its clock is set back now and then: what its stamps cover says nothing.
             check_whole(store, server, truth[server.name], clocks_apart=3600.0)
         with store.read() as unit:
-            told = {notice.kind.value for notice, _ in unit.outbox.recent(100)}
-    assert told == {"report"}, "somebody was woken"
+            told = [notice for notice, _ in unit.outbox.recent(100)]
+    assert {notice.kind for notice in told} >= {NoticeKind.REPORT}
+    # A busy machine may be late with a page or a round, which is a ticket.
+    assert [notice.title for notice in told if notice.severity is Severity.PAGE] == []
     assert "Traceback" not in daemon.said()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 
 from monitor.model.life import StartEvidence
+from monitor.store import Store
 from tests.faults.counted import CountedServer, answer, serving
 from tests.faults.daemon import FaultyDaemon, check_whole, head_of, lives_of
 
@@ -56,6 +57,12 @@ def wide_page() -> str:
     return "".join((*known, *unknown))
 
 
+def reason_of(store: Store, name: str) -> str:
+    """Why the server's latest page could not be used."""
+    with store.read() as unit:
+        return next(one.reading.reason or "" for one in unit.readings.all() if one.reading.server == name)
+
+
 def test_bad_servers_harm_no_good_one(watching: Callable[..., FaultyDaemon]) -> None:
     OVER.clear()
     good = [CountedServer(f"good-{number}") for number in range(6)]
@@ -99,11 +106,10 @@ def test_bad_servers_harm_no_good_one(watching: Callable[..., FaultyDaemon]) -> 
                 assert len(lives_of(store, wide)) == 1
                 evidence = {life.evidence for life in lives_of(store, bad[reborn])[1:]}
                 assert evidence == {StartEvidence.PROCESS_START}
-                with store.read() as unit:
-                    reasons = {r.reading.server: r.reading.reason for r in unit.readings.all()}
-            assert "no whole answer within 0.25 s" in reasons["hang"]  # type: ignore[index]
-            assert "no whole answer within 0.25 s" in reasons["drip"]  # type: ignore[index]
-            assert "more than 2097152 bytes" in reasons["flood"]  # type: ignore[index]
+                late, large = "no whole answer within 0.25 s", "more than 2097152 bytes"
+                for name, reason in (("hang", late), ("drip", late), ("flood", large)):
+                    # A busy machine may take too long for two megabytes now and then.
+                    daemon.wait(lambda one=name, why=reason: why in reason_of(store, one) or None, reason)  # type: ignore[misc]
             assert "Traceback" not in daemon.said()
             # Five thousand names are reported as a few.
             assert len(max(daemon.said().splitlines(), key=len)) < 2000

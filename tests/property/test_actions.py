@@ -133,6 +133,8 @@ class Play:
         try:
             if what == "fault" and server is not None:
                 name, value = step[2]  # type: ignore[misc]
+                if (name, value) == ("health_broken", False):
+                    self._let_stop(world.servers.index(server))
                 setattr(server.behaviour, name, value)
             elif what == "die":
                 self.fatal = int(str(step[1]))
@@ -183,6 +185,11 @@ class Play:
             pass  # refused, with a reason: also an answer
         self._watch()
 
+    def _let_stop(self, number: int) -> None:
+        """A server that was found broken is stopped: that it recovers while stopping it fails is one fault too many."""
+        if self.world.drivers[number].failures.pop("stop", None):
+            self.run(5)
+
     def _window(self, minutes: int) -> Window:
         """An hour a day that opens so many minutes from now."""
         at = self.world.clock.now() + timedelta(minutes=minutes)
@@ -190,6 +197,8 @@ class Play:
 
     def heal(self) -> None:
         """The faults end; what is under way must end too."""
+        for number in range(len(self.world.servers)):
+            self._let_stop(number)
         for server in self.world.servers:
             server.behaviour = type(server.behaviour)(drain_seconds=5.0)
             server.clients = True
@@ -202,7 +211,7 @@ class Play:
         for scope in ("*", "group:g", "server:s1"):
             self.world.lift(scope)
         self.world.gate.reason = None
-        for _ in range(6000):
+        for _ in range(12_000):
             self.tick()
             if self.world.is_quiet():
                 return
