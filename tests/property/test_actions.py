@@ -200,7 +200,9 @@ class Play:
         for number in range(len(self.world.servers)):
             self._let_stop(number)
         for server in self.world.servers:
-            server.behaviour = type(server.behaviour)(drain_seconds=5.0)
+            # What its command line promises it goes on doing.
+            grace = server.behaviour.grace_seconds
+            server.behaviour = type(server.behaviour)(drain_seconds=5.0, grace_seconds=grace)
             server.clients = True
         for balancer in self.world.balancers:
             balancer.fails_out = balancer.fails_back = 0
