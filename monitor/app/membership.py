@@ -7,9 +7,9 @@ come and go move few. A server that stands in a daemon's own file stays with it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
-import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -199,11 +199,10 @@ class Member:
         return self._clock.monotonic() - since > _GRACE_LEASES * self.lease_seconds
 
     def _is_preferred(self, one: Candidate, members: Mapping[str, Collection[str]]) -> bool:
-        """Whether the hash prefers us among the hosts that divide the server's source (rendezvous hashing)."""
+        """Whether the hash prefers us among the hosts that divide the server's source."""
         if one.source is None:
             return True
-        hosts = {self.holder, *members.get(one.source, ())}
-        return max(hosts, key=lambda host: (zlib.crc32(f"{host}/{one.server}".encode()), host)) == self.holder
+        return preferred({self.holder, *members.get(one.source, ())}, one.server) == self.holder
 
     def _unknown(self, leases: Mapping[ServerName, Lease]) -> frozenset[ServerName]:
         """Servers that somebody else had since we did: the fence rose by more than our own taking."""
@@ -229,6 +228,15 @@ class Member:
             partial.replace(self._file)
         except OSError as error:
             log.warning("fences of servers not written down: %s", error.strerror)
+
+
+def preferred(hosts: Collection[str], server: ServerName) -> str:
+    """The one of some hosts that a server goes to: the highest of their hashes with it (rendezvous hashing).
+
+    A checksum does not do: CRCs of texts of one length differ by the same bits for every server, so that of three hosts
+    one got half of all servers, whichever they were.
+    """
+    return max(hosts, key=lambda host: (hashlib.blake2b(f"{host}/{server}".encode(), digest_size=8).digest(), host))
 
 
 def _held(unit: Unit, wanted: Collection[ServerName], now: datetime) -> dict[ServerName, str]:
