@@ -46,8 +46,9 @@ class UnitRuns:
                 return replace(stored, restarts=unit.restarts)
             if not stored.instance:
                 return replace(stored, instance=run, restarts=unit.restarts) if run != stored.before else stored
-            if unit.restarts > stored.restarts:
-                # systemd itself started it again after it failed: the same start, another process.
+            if unit.restarts >= max(stored.restarts, 1):
+                # systemd itself started it again after it failed: the same start, another process. It counts a start of
+                # its own a moment before it gives the run an id, and begins at 0 again where someone else starts it.
                 return replace(stored, instance=run, restarts=unit.restarts)
         return StartRecord(
             token="", setting=self._setting(unit), command_hash=self._hash_at(unit), boot_id=self._proc.boot_id(),
