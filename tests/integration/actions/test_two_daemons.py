@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.actions.steps import token_of
 from monitor.drivers.protocol import ServerState
 from monitor.errors import ActionError
 from monitor.model.decision import Action, Decision, DecisionId, Precondition, Reason
@@ -110,6 +111,8 @@ def test_one_carries_it_out_and_the_other_finishes_what_a_killed_one_began(pair:
     for holder in ("host-0", "host-1"):
         pair.start(holder)
     pair.wait(lambda: pair.change(rollout).started_at is not None)
+    # Stored before it is done: the kill must not hit the act of starting, after which the old setting is the safe end.
+    pair.wait(lambda: pair.setup.driver.status().token == token_of(pair.change(rollout)))
     first = pair.holder()
     assert first in pair.daemons
     pair.kill(first)
