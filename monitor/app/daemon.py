@@ -11,36 +11,31 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
-from functools import partial
-from urllib.parse import urlsplit
 
 from monitor.actions.executor import Executor
 from monitor.actions.keeper import Keeper
 from monitor.actions.orders import Orders
 from monitor.actions.step import Timing
 from monitor.app.alarm import StoreAlarm
-from monitor.app.desk import DaemonDesk, may_write
 from monitor.app.errands import LOOK_SECONDS
 from monitor.app.evidence import gather
 from monitor.app.feeds import make_feeds
-from monitor.app.fleet_view import FleetView
 from monitor.app.heart import Heart
 from monitor.app.messengers import Messengers
+from monitor.app.page import make_page
 from monitor.app.reach import Reach
 from monitor.app.receivers import make_receivers
-from monitor.app.recording import record
 from monitor.app.reports import Reports
 from monitor.app.rights import rights_of
 from monitor.app.servers import WatchedServers
 from monitor.app.sharing import Sharing
 from monitor.app.starting import patience_seconds, start_servers, still_starting
 from monitor.app.supervisor import Supervisor
+from monitor.app.turns import Evaluation, Storing
 from monitor.app.upkeep import Upkeep
-from monitor.app.view import DaemonView
 from monitor.app.watched import note_watched
 from monitor.clock import Clock
 from monitor.config.fleet import host_name, tuning_sets
-from monitor.config.load import secret
 from monitor.config.model import Config
 from monitor.config.rules import LoadedRules
 from monitor.cycle.act import Actor
@@ -59,19 +54,16 @@ from monitor.cycle.rolling import rolling
 from monitor.cycle.slos import SloKeeper
 from monitor.cycle.survivors import Survivors
 from monitor.cycle.tell import answer_sink, event_sink
-from monitor.errors import FatalError, MonitorError, StoreError
-from monitor.model.life import Life
-from monitor.model.record import EVERYTHING, Evidence, group_scope, server_scope
+from monitor.errors import FatalError, MonitorError
+from monitor.model.record import Evidence
 from monitor.model.server import ServerName
 from monitor.notify.compose_alerts import RUNBOOKS
 from monitor.policy.telling import TellingPolicy
-from monitor.report.overview import Known
 from monitor.schedule import Calendar, Ticker
 from monitor.scrape.loop import ScrapeLoop
 from monitor.store import Store
 from monitor.store.spool import Spool
 from monitor.telemetry import Telemetry
-from monitor.web.pages import make_app
 from monitor.web.server import WebServer
 
 log = logging.getLogger(__name__)
@@ -127,8 +119,6 @@ class Daemon:
         sink = event_sink(self._router, simulated=config.simulated)
         timing = Timing(judge_seconds=min(15.0, max(1.0, config.scrape.interval)))
         judge = StoredJudge(store, self._watched.group_of, scrape_seconds=config.scrape.interval)
-        #: Signals of the newest evaluation, for the page; None before the first.
-        self._known: Mapping[ServerName, Known] | None = None
         self._slos = SloKeeper(store, rules.slos, self.groups, answers=self._answers)
         self._reading_back: threading.Thread | None = None
         gate = FleetGate(self._slos.refusal, self._history, Survivors(store, self._watched.places).carrying)
@@ -141,13 +131,7 @@ class Daemon:
             on_event=sink, rights=rights,
         )
         self._keeper = Keeper(store, self._fleet, self._orders, timing=timing)
-        self._alarm = StoreAlarm(
-            make_receivers(config, self._router, clock), clock, host=holder, simulated=config.simulated
-        )
-        #: Why the newest evaluation could not use the store; empty where it could.
-        self._trouble = ""
         self._stopping = False
-        self._lost = spool.state().lost
         self._fatal = fatal
         self._scraping: ScrapeLoop | None = None
         self._tickers: list[Ticker] = []
@@ -228,12 +212,22 @@ class Daemon:
         )
         self._scraping.set_servers(name for name in self._watched.by_name if name not in self._watched.fed)
         evaluator, decider, actor = self._make_cycle(now)
+        evaluation = Evaluation(
+            evaluator, decider, actor, self._keeper, store=self._store, history=self._history,
+            servers=self._watched.by_name, slos=self._slos, messengers=self._messengers, telemetry=self._telemetry,
+            clock=self._clock, heart=self._heart, supervisor=self._supervisor,
+        )
+        alarm = StoreAlarm(
+            make_receivers(self._config, self._router, self._clock), self._clock, host=host_name(self._config),
+            simulated=self._config.simulated,
+        )
+        storing = Storing(self._spool, self._sharing, alarm, self._telemetry, lambda: evaluation.trouble)
         self._messengers.start()
         self._scraping.start()
         self._tickers = [
-            self._ticker("evaluate", lambda: self._evaluate(evaluator, decider, actor), self._config.rules.interval),
+            self._ticker("evaluate", evaluation.turn, self._config.rules.interval),
             self._ticker("act", lambda: self._act(actor), ACT_SECONDS),
-            self._ticker("spool", self._drain, SPOOL_SECONDS),
+            self._ticker("spool", storing.turn, SPOOL_SECONDS),
             *self._feed_tickers(self._collector),
         ]
         if self._reach is not None:
@@ -248,7 +242,12 @@ class Daemon:
         self._calendar.hourly("report that was missed", self.reports.scheduled, 23)
         Upkeep(self._config, self._store, self._sharing, self._clock).put_into(self._calendar)
         self._calendar.start()
-        self._start_web()
+        self.web = make_page(
+            self._config, self._watched, store=self._store, telemetry=self._telemetry, clock=self._clock,
+            heart=self._heart, reports=self.reports, slos=self._slos, tried_all=self._collector.tried_all,
+            reach=self._reach, known=lambda: evaluation.known,
+        )
+        self.web.start()
 
     def _feed_tickers(self, collector: Collector) -> Iterator[Ticker]:
         """A thread for each store that has pages of ours."""
@@ -294,32 +293,6 @@ class Daemon:
         )
         return evaluator, decider, actor
 
-    def _evaluate(self, evaluator: Evaluator, decider: Decider, actor: Actor) -> None:
-        began = self._clock.monotonic()
-        try:
-            seen = evaluator.run(self._clock.now())
-            self._messengers.show(seen.alerts, seen.muted, seen.now)
-            decider.run(seen)
-            actor.restart_stuck(seen.alerts, seen.now)
-            self._keeper.tick(seen.now)
-            self._telemetry.paused(self._paused(seen.now))
-        except MonitorError as error:
-            self._telemetry.cycle("failed", self._clock.monotonic() - began)
-            self._trouble = str(error) if isinstance(error, StoreError) else ""
-            log.error("evaluation failed: %s", error)
-            if isinstance(error, StoreError):
-                # The loop turns, and says what keeps it from its work: to begin anew would not help, and could fail.
-                self._supervisor.alive(f"the store does not take anything: {error}"[:200])
-            return
-        self._trouble = ""
-        self._known = {name: Known(found, self._newest_life(name)) for name, found in seen.servers.items()}
-        pages = record(seen, self._watched.by_name, self._slos, self._telemetry)
-        self._messengers.wake()
-        self._telemetry.cycle("ok", self._clock.monotonic() - began)
-        self._heart.beat()
-        self._messengers.alive()
-        self._supervisor.alive(f"{len(self.servers)} servers, {pages} pages firing")
-
     def _act(self, actor: Actor) -> None:
         try:
             happened = actor.run(self._clock.now())
@@ -338,33 +311,11 @@ class Daemon:
             "fleet_store_away_seconds": None if self._sharing is None else self._sharing.state().away_seconds or 0.0,
         }
 
-    def _drain(self) -> None:
-        """Bring in what waits on disk, and tell of a store that does not work."""
-        try:
-            self._spool.drain()
-        except StoreError as error:
-            log.debug("pages still wait on disk: %s", error)
-        state = self._spool.state()
-        self._telemetry.spool(state.away_seconds, state.waiting, state.fill_ratio, state.lost - self._lost)
-        self._lost = state.lost
-        if self._sharing is not None:
-            there = self._sharing.state()
-            self._telemetry.sharing(there.away_seconds, there.waiting, there.given_up)
-        self._alarm.look(state.trouble or self._trouble, waiting=state.waiting, lost=state.lost_lately)
-
     def _planner(self) -> Planner:
         return Planner(
             self._store, self._history, self._fleet, max_concurrent=self._config.rollouts.max_concurrent,
             survivors=Survivors(self._store, self._watched.places).carrying,
         )
-
-    def _newest_life(self, name: ServerName) -> Life | None:
-        lives = self._history.newest_lives(name)
-        return lives[-1] if lives else None
-
-    def _paused(self, now: datetime) -> set[str]:
-        with self._store.read() as unit:
-            return {pause.scope for pause in unit.pauses.active(now)}
 
     def _last_ok(self, name: ServerName) -> datetime | None:
         return self._collector.last_ok(name) if self._collector is not None else None
@@ -381,30 +332,6 @@ class Daemon:
         """What a probe found of a server beside its page: that it is stuck, or well; None where none was asked."""
         result = self._prober.result(name)
         return False if result is not None and result.failed else self._prober.health(name)
-
-    def _start_web(self) -> None:
-        config = self._config
-        token = secret(config.web, "token")
-        assert self._collector is not None
-        near = self._reach.neighbours if self._reach is not None else None
-        view = (DaemonView if near is None else partial(FleetView, near))(
-            self._store, self._telemetry, self.groups, self.servers, self._clock, self._heart,
-            tried_all=self._collector.tried_all, report_file=self.reports.file, live_report=self.reports.live,
-            slos=lambda: self._slos.statuses, courses=self._slos.courses, known=lambda: self._known,
-            refused=self._watched.polls.refused,
-        )
-        scopes = [EVERYTHING, *(group_scope(group.name) for group in self.groups)]
-        scopes += [server_scope(name) for name in self._watched.by_name]
-        errands = self._reach.errands if self._reach is not None else None
-        desk = DaemonDesk(self._store, scopes, self._clock, self.groups, errands=errands)
-        host = urlsplit(f"//{config.web.listen}").hostname or ""
-        names = frozenset({"localhost", "127.0.0.1", "[::1]", host})
-        app = make_app(
-            view, desk, token=token, hosts=names, simulated=config.simulated, target=config.report.target_acceptance,
-            actions=config.web.actions, permits=lambda uid: may_write(self._config.data_dir / "local.db", uid),
-        )
-        self.web = WebServer(app, config.web.listen, or_any_port=config.simulated)
-        self.web.start()
 
     def _workers_for_scrapes(self) -> int:
         return max(1, min(self._config.scrape.workers, len(self.servers)))
