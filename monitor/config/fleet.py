@@ -7,7 +7,7 @@ from typing import Protocol
 
 from monitor.config.credentials import Auth, Tls
 from monitor.config.load import metrics_url, secret
-from monitor.config.model import Config, GroupConfig, Limits, Retention, SharedRetention
+from monitor.config.model import Config, GroupConfig, Limits, Retention
 from monitor.config.servers import ServerConfig
 from monitor.model.life import Setting
 from monitor.model.maintenance import Window
@@ -107,7 +107,7 @@ class Guarded(Protocol):
         """How it shows who it is."""
 
 
-def kept(settings: Retention | SharedRetention) -> Keep:
+def kept(settings: Retention) -> Keep:
     """How long the store keeps what."""
     day = 86_400.0
     return Keep(

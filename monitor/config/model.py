@@ -124,14 +124,11 @@ class Retention(Section):
     decisions: PositiveDuration = Field(400 * 86400.0, description="Decisions, rollouts, alerts and notices.")
 
 
-class SharedRetention(Section):
+class SharedRetention(Retention):
     """How long the history of a fleet is kept: shorter as scraped, since a thousand servers write a GB in hours."""
 
     intervals: PositiveDuration = Field(2 * 86400.0, description="Intervals as scraped, in whole days.")
     five_minutes: PositiveDuration = Field(35 * 86400.0, description="Rollups over five minutes, and checks.")
-    hours: PositiveDuration = Field(400 * 86400.0, description="Rollups over an hour.")
-    days: PositiveDuration = Field(36_500 * 86400.0, description="Rollups over a day.")
-    decisions: PositiveDuration = Field(400 * 86400.0, description="Decisions, rollouts, alerts and notices.")
 
 
 class SharedStore(Section):

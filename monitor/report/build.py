@@ -24,6 +24,7 @@ from monitor.report.content import (
     TrendPoint,
     WeeklyReport,
 )
+from monitor.report.figures import REPORT_FIGURES
 from monitor.report.reading import TREND_POINTS
 from monitor.report.views import change_began
 from monitor.report.weekly import confidence, covered_share, equal_load_change, hindrance, noise
@@ -34,27 +35,6 @@ from monitor.slo.burn import SloStatus
 #: No point is shorter than this (seconds): it would show single scrapes.
 SHORTEST_POINT_SECONDS = 10.0
 
-FIGURES = (
-    "num_speculative_tokens",
-    "acceptance_rate",
-    "acceptance_length",
-    "acceptance_alpha",
-    "efficiency",
-    "generation_tokens_per_second",
-    "step_seconds",
-    "goodput",
-    "gain_over_off",
-    "decode_batch",
-    "time_to_first_token_seconds_p50",
-    "time_to_first_token_seconds_p95",
-    "time_per_output_token_seconds_p50",
-    "time_per_output_token_seconds_p95",
-    "running",
-    "waiting",
-    "kv_usage",
-    "num_drafts",
-    "finished_requests",
-)
 #: States of a decision that a person may still act on.
 _OPEN = (DecisionState.STANDING, DecisionState.RECOMMENDED, DecisionState.AWAITING_APPROVAL)
 
@@ -159,7 +139,7 @@ def _server(inputs: Inputs, name: ServerName) -> ServerReport:
 
 
 def _figures(found: SignalSet) -> dict[str, float | None]:
-    return {name: found.value(name) for name in FIGURES}
+    return {name: found.value(name) for name in REPORT_FIGURES}
 
 
 def _generated(intervals: Sequence[Interval]) -> float:

@@ -20,3 +20,25 @@ FIGURES = (
 )
 #: Signals of one step of a history.
 HISTORY_FIGURES = ("num_speculative_tokens", *FIGURES, "mean_prompt_tokens", "mean_output_tokens")
+#: Signals of a week's report.
+REPORT_FIGURES = (
+    "num_speculative_tokens",
+    "acceptance_rate",
+    "acceptance_length",
+    "acceptance_alpha",
+    "efficiency",
+    "generation_tokens_per_second",
+    "step_seconds",
+    "goodput",
+    "gain_over_off",
+    "decode_batch",
+    "time_to_first_token_seconds_p50",
+    "time_to_first_token_seconds_p95",
+    "time_per_output_token_seconds_p50",
+    "time_per_output_token_seconds_p95",
+    "running",
+    "waiting",
+    "kv_usage",
+    "num_drafts",
+    "finished_requests",
+)
