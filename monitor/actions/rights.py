@@ -112,13 +112,23 @@ class FleetRights:
             due = self._kept_at is None or moment - self._kept_at >= PROLONGED_SECONDS
             try:
                 self._give_back(gone)
-                for group in groups if due else ():
-                    self._take(group, now, begun=True)
+                if due:
+                    self._prolong(groups, now)
                     self._kept_at = moment
                 self._failed_at = None
-            except (ActionError, StoreError) as error:
+            except StoreError as error:
                 self._failed_at = moment
                 log.warning("right to change not prolonged or given back: %s", error)
+
+    def _prolong(self, groups: Collection[GroupName], now: datetime) -> None:
+        """Each by itself: one that cannot be had must not cost the others theirs."""
+        for group in groups:
+            try:
+                self._take(group, now, begun=True)
+            except ActionError as error:
+                if isinstance(error.__cause__, StoreError):
+                    raise error.__cause__ from error
+                log.warning("right to change %s not prolonged: %s", group, error)
 
     def drop(self, group: GroupName) -> None:
         """Give it back unless a rollout was seen under it."""
@@ -166,7 +176,8 @@ class FleetRights:
                 reason="not_coordinator", retryable=True,
             )  # fmt: skip
         others = {held.slot.name for name, held in self._held.items() if name != group}
-        for name in self._slots:
+        # The one it has comes first, also where a restart forgot which that is: a second one would be kept for long.
+        for name in sorted(self._slots, key=lambda one: not self._has(unit, one)):
             slot = unit.leases.acquire(name, self._holder, RIGHT_SECONDS, now) if name not in others else None
             if slot is not None:
                 return own, slot
@@ -174,6 +185,10 @@ class FleetRights:
             f"{len(self._slots)} of {len(self._slots)} rollouts at once are under way in the fleet", reason="busy",
             retryable=True,
         )  # fmt: skip
+
+    def _has(self, unit: Unit, name: str) -> bool:
+        lease = unit.leases.get(name)
+        return lease is not None and lease.holder == self._holder
 
 
 def _release(unit: Unit, held: _Held) -> None:

@@ -102,6 +102,31 @@ def test_so_many_groups_at_once_in_the_whole_fleet(shared: Store) -> None:
     rights[0].take("group-0", clock.now())  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_right_that_is_prolonged_keeps_its_place_and_takes_no_other(shared: Store, is_restarted: bool) -> None:
+    clock = FakeClock()
+    names = [named(shared, f"host-{n}", clock) for n in range(3)]
+
+    def rights_of(n: int) -> FleetRights:
+        return FleetRights(shared, f"host-{n}", clock, name=lambda: names[n], max_concurrent=2)
+
+    rights = [rights_of(n) for n in range(3)]
+    for n in range(2):
+        rights[n].take(f"group-{n}", clock.now())  # type: ignore[arg-type]
+    rights[0].drop("group-0")  # type: ignore[arg-type]
+    if is_restarted:
+        rights[1] = rights_of(1)
+    # One that another host changes costs the others of this host nothing.
+    rights[2].take("group-2", clock.now())  # type: ignore[arg-type]
+    rights[1].keep(["group-2", "group-1"], clock.now())  # type: ignore[list-item]
+    rights[2].drop("group-2")  # type: ignore[arg-type]
+    clock.advance(200)
+    rights[1].keep(["group-1"], clock.now())  # type: ignore[list-item]
+    rights[2].take("group-2", clock.now())  # type: ignore[arg-type]
+    rights[1].keep((), clock.now())
+    rights[0].take("group-0", clock.now())  # type: ignore[arg-type]
+
+
 def test_a_daemon_that_stops_keeps_only_what_the_next_one_ends(shared: Store) -> None:
     first, second = host(shared, "host-1"), host(shared, "host-2")
     first.begin(3)
