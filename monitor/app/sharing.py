@@ -107,8 +107,10 @@ class Sharing:
 
     def candidates(self, candidates: Iterable[Candidate], pools: Iterable[str]) -> None:
         """Say which servers could be ours: by file, or by a source that is divided with others of its name."""
+        before = self._candidates, self._pools
         self._candidates, self._pools = tuple(candidates), tuple(pools)
-        self._wake.set()
+        if (self._candidates, self._pools) != before:
+            self._wake.set()
 
     def watching(self, servers: Sequence[Server], groups: Sequence[Group]) -> None:
         """Say which servers are watched now; one of them that is to go elsewhere is given back once it is not."""
@@ -129,8 +131,8 @@ class Sharing:
         return frozenset(standing.leases.keys() - standing.leaving) | static
 
     def must_adopt(self, servers: Collection[ServerName]) -> bool:
-        """Whether something of these servers must be taken over before they are watched on."""
-        return bool(self._member.standing.unknown & set(servers))
+        """Whether something of these servers must be taken over before they are watched on, and can be."""
+        return not self._trouble and bool(self._member.standing.unknown & set(servers))
 
     def adopt(self, servers: Collection[ServerName]) -> None:
         """Take over what the database knows of servers that others watched before us. Raises StoreError."""
@@ -220,7 +222,7 @@ class Sharing:
                 return
             self._guarded(self._beat)
             owned = self.owned()
-            if owned != self._owned or self._member.standing.unknown & owned:
+            if owned != self._owned or self.must_adopt(owned):
                 self._owned = owned
                 self._changed()
 
