@@ -53,7 +53,7 @@ class Neighbours:
         #: A question that was not answered in time.
         self._late: Future[Any] | None = None
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
 
     def look(self) -> tuple[Others | None, str]:
@@ -82,7 +82,6 @@ class Neighbours:
         # One page asks several times: while the first question hangs the others are not even put.
         asked = self._begin(find) if self._late is None or self._late.done() else self._late
         if asked is self._late or not wait([asked], self._asked).done:
-            asked.cancel()
             self._late = asked
             raise StoreError("the fleet's database does not answer in time")
         return asked.result()
@@ -95,9 +94,10 @@ class Neighbours:
             self._thread = None
 
     def _begin(self, find: Callable[[Unit], Found]) -> Future[Found]:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="neighbours", daemon=True)
-            self._thread.start()
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="neighbours", daemon=True)
+                self._thread.start()
         made: Future[Found] = Future()
         self._jobs.put(partial(self._do, find, made))
         return made
@@ -107,8 +107,6 @@ class Neighbours:
             job()
 
     def _do(self, find: Callable[[Unit], Any], made: Future[Any]) -> None:
-        if not made.set_running_or_notify_cancel():
-            return
         try:
             with self._shared.read() as unit:
                 found = find(unit)

@@ -200,3 +200,13 @@ def test_servers_of_a_host_that_gives_no_sign_of_life_are_not_shown_as_well(make
     assert (rag["up"], rag["servers"][0]["condition"], rag["servers"][0]["level"]) == (0, "host away", "bad")
     assert found["fleet"]["away"] == [THERE]
     assert "No sign of life of h2" in site.text("/")
+
+
+def test_while_one_question_hangs_the_others_of_a_page_are_not_put(make: Callable[..., Site]) -> None:
+    site = make(first=0.05)
+    site.fleet.go.clear()
+    site.near.look()
+    for _ in range(3):
+        with pytest.raises(StoreError, match="does not answer in time"):
+            site.near.ask(lambda unit: None)
+    assert site.near._jobs.qsize() <= 1
