@@ -196,6 +196,9 @@ class Presses:
         if refusal:
             return refusal
         sent = self._errands.send(_KINDS[press.button], press.subject, press.author, _ELSEWHERE_SECONDS)
+        if sent.done_at is None and press.button in (Button.APPROVE, Button.REJECT):
+            # Its host may have it, and be at work: what is not taken soon is void there by itself.
+            return "Its host has not answered yet: what comes of it is told here, within two minutes or not at all."
         if sent.done_at is None:
             sent = self._errands.withdraw(sent)
         log.info("button=%s subject=%s carried to its host: %s", press.button.value, press.subject, sent.outcome)

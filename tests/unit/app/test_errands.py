@@ -128,6 +128,18 @@ class TestPresses:
         assert (made.kind, made.subject, made.author) == (CommandKind.APPROVE, "d-1", "slack:U0ANN (ann)")
         assert world.asked.whispers == [] and world.open_requests() == []
 
+    def test_an_approval_that_takes_its_host_long_is_not_called_refused_since_it_may_be_carried_out(self) -> None:
+        world = World()
+        world.press(Button.APPROVE, "decision:d-1")
+        assert world.asked.whispers == [
+            "Its host has not answered yet: what comes of it is told here, within two minutes or not at all."
+        ]
+        with world.owner.store.read() as unit:
+            assert [one.subject for one in unit.commands.pending()] == ["d-1"]
+        world.owner.act(world.clock, "started rollout r-1: k 2 -> 3")
+        world.owner.taking.turn()
+        assert world.open_requests() == []
+
     def test_what_the_owner_refuses_is_told_to_who_pressed(self) -> None:
         world = World(users=("U0BOB",))
         world.press(Button.ACKNOWLEDGE, "alert:inc")
