@@ -16,7 +16,7 @@ from monitor.cycle.standing import DAY
 from monitor.errors import ActionError, StoreError
 from monitor.model.alert import Alert, AlertState
 from monitor.model.decision import Decision, DecisionState, Reason
-from monitor.model.record import AuditEntry, Command, CommandKind, Evidence
+from monitor.model.record import PLAN, AuditEntry, Command, CommandKind, Evidence
 from monitor.model.server import Group, GroupName, ServerName
 from monitor.store import Store
 from monitor.store.api import Unit
@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 STUCK_ALERT = "EngineStuck"
 
 
-#: Told of a request, what came of it, and whether it was taken.
-AnswerSink = Callable[[Unit, Command, str, bool], None]
+#: Told of a request, the decision that it asks for where there is one, what came of it, and whether it was taken.
+AnswerSink = Callable[[Unit, Command, Decision | None, str, bool], None]
 
 
-def ignore_answer(unit: Unit, command: Command, outcome: str, is_taken: bool) -> None:
+def ignore_answer(unit: Unit, command: Command, decision: Decision | None, outcome: str, is_taken: bool) -> None:
     """Nobody wants to know."""
 
 
@@ -107,9 +107,10 @@ class Actor:
                 log.log(level, "stuck server not restarted server=%s reason=%s: %s", server, error.reason, error)
 
     def _answer(self, command: Command, now: datetime) -> None:
-        is_taken = False
+        is_taken, decision = False, None
         try:
-            outcome = self._obey(command, now)
+            decision = self._asked_for(command, now)
+            outcome = self._obey(command, decision, now)
             is_taken = True
         except ActionError as error:
             outcome = f"refused ({error.reason}): {error}"
@@ -126,9 +127,17 @@ class Actor:
             unit.audit.add(
                 AuditEntry(now, command.author, f"command.{command.kind.value}", command.subject, outcome)
             )
-            self._on_answer(unit, command, outcome, is_taken)
+            self._on_answer(unit, command, decision, outcome, is_taken)
 
-    def _obey(self, command: Command, now: datetime) -> str:
+    def _asked_for(self, command: Command, now: datetime) -> Decision | None:
+        """The decision that is to be acted on or declined; None for requests of another kind."""
+        if command.kind is CommandKind.APPLY:
+            return self._planned(command.subject, now)
+        if command.kind in (CommandKind.APPROVE, CommandKind.REJECT):
+            return self._decision(command.subject)
+        return None
+
+    def _obey(self, command: Command, decision: Decision | None, now: datetime) -> str:
         if command.kind is CommandKind.REPORT:
             return self._make_report(command.author)
         if command.kind is CommandKind.ROLLBACK:
@@ -137,12 +146,12 @@ class Actor:
             return f"going back: rollout {rollout.id} to {to.describe()}"
         if command.kind is CommandKind.PLAN:
             return self._plan(self._decision_of(command.subject), command.id, now)
-        if command.kind is CommandKind.APPLY:
-            return self._apply(command.subject, command.author, now)
-        decision = self._decision(command.subject)
+        if decision is None:
+            raise ActionError(f"requests of kind {command.kind.value} are not for this daemon", reason="unknown")
         if command.kind is CommandKind.REJECT:
             return self._decline(decision, command.author, now)
-        return self._begin(decision, command.author, now)
+        plan = command.subject if command.kind is CommandKind.APPLY else None
+        return self._begin(decision, command.author, now, plan)
 
     def _begin(self, decision: Decision, author: str, now: datetime, plan: str | None = None) -> str:
         rollout, _ = self._orders.begin(decision, author, now, by_operator=True, expected_plan=plan)
@@ -154,10 +163,11 @@ class Actor:
             raise ActionError(f"decision {decision.id} is to {decision.action}: nothing to do", reason="nothing_to_do")
         plan = self._planner.plan(decision, now)
         with self._store.write() as unit:
-            unit.evidence.add(Evidence(f"plan:{request}", decision.servers[0], now, "plan", plan_parts(plan)))
+            unit.evidence.add(Evidence(f"plan:{request}", decision.servers[0], now, PLAN, plan_parts(plan)))
         return f"plan {plan.id} of {decision.id}: {plan.refusal or 'can be applied now'}"
 
-    def _apply(self, subject: str, author: str, now: datetime) -> str:
+    def _planned(self, subject: str, now: datetime) -> Decision:
+        """The decision of a plan that still holds."""
         if not subject.startswith("p-"):
             raise ActionError(
                 f"apply takes the id of a plan that was seen, not {subject!r}: `acceptd plan {subject}` shows it",
@@ -169,7 +179,7 @@ class Actor:
                 f"plan {subject} is stale: decision, command, setting or process changed since; look at it again",
                 reason="stale_plan",
             )
-        return self._begin(decision, author, now, subject)
+        return decision
 
     def _decision_of(self, subject: str) -> Decision:
         """A decision by its id, or the newest one of a group."""

@@ -10,7 +10,7 @@ from monitor.actions.events import EventKind, RolloutEvent
 from monitor.actions.journal import EventSink
 from monitor.clock import Clock
 from monitor.cycle.act import AnswerSink
-from monitor.model.decision import DecisionId
+from monitor.model.decision import Decision, DecisionId
 from monitor.model.notice import Notice
 from monitor.model.record import Command, CommandKind
 from monitor.model.rollout import Measured
@@ -49,14 +49,10 @@ def event_sink(receivers: Routing, *, simulated: bool) -> EventSink:
 def answer_sink(receivers: Routing, clock: Clock, *, simulated: bool) -> AnswerSink:
     """A sink that tells what came of a request about a decision, where its recommendation stands."""
 
-    def queue(unit: Unit, command: Command, outcome: str, is_taken: bool) -> None:
-        if command.kind not in (CommandKind.APPLY, CommandKind.APPROVE, CommandKind.REJECT):
-            return
-        decision = unit.decisions.get(DecisionId(command.subject))
-        if decision is None and command.kind is CommandKind.APPLY:
-            # It names a plan; what came of it names the rollout.
-            rollout = next((one for one in unit.rollouts.active() if one.id in outcome), None)
-            decision = unit.decisions.get(rollout.decision) if rollout is not None else None
+    def queue(unit: Unit, command: Command, decision: Decision | None, outcome: str, is_taken: bool) -> None:
+        if decision is None and command.kind in (CommandKind.APPROVE, CommandKind.REJECT):
+            # One that can no longer be acted on.
+            decision = unit.decisions.get(DecisionId(command.subject))
         if decision is None:
             return
         now = clock.now()

@@ -83,11 +83,21 @@ class Desk:
 
 def test_whoever_wants_to_know_is_told_of_every_answer() -> None:
     desk = Desk()
-    told: list[tuple[str, str, bool]] = []
-    desk.actor._on_answer = lambda unit, command, outcome, taken: told.append((command.kind.value, outcome[:15], taken))
+    told: list[tuple[str, str | None, str, bool]] = []
+    desk.actor._on_answer = lambda unit, command, decision, outcome, taken: told.append(
+        (command.kind.value, decision.id if decision else None, outcome[:15], taken)
+    )
     desk.ask(CommandKind.APPROVE, "d-0")
-    desk.ask(CommandKind.APPROVE, desk.decide(3))
-    assert told == [("approve", "refused (unknow", False), ("approve", "started rollout", True)]
+    first = desk.decide(3)
+    desk.ask(CommandKind.APPROVE, first)
+    # Refused, with the name of the rollout that is under way: it is about its own decision all the same.
+    second = desk.decide(4)
+    assert "r-" in desk.apply(second)
+    told = [one for one in told if one[0] != "plan"]
+    assert told == [
+        ("approve", None, "refused (unknow", False), ("approve", first, "started rollout", True),
+        ("apply", second, "refused (active", False),
+    ]  # fmt: skip
 
 
 class TestRequests:

@@ -8,7 +8,7 @@ from monitor.actions.events import EventKind, RolloutEvent
 from monitor.cycle.tell import answer_sink, event_sink, measured_words
 from monitor.errors import StoreError
 from monitor.model.alert import Severity
-from monitor.model.decision import DecisionId
+from monitor.model.decision import Decision, DecisionId
 from monitor.model.life import Setting
 from monitor.model.notice import Notice, NoticeKind
 from monitor.model.record import Command, CommandKind
@@ -107,7 +107,9 @@ def test_it_belongs_to_the_transaction_of_its_event() -> None:
 
 
 class TestAnswers:
-    def answer(self, kind: CommandKind, *, taken: bool = True, subject: str = "d-1") -> list[Notice]:
+    def answer(
+        self, kind: CommandKind, *, taken: bool = True, subject: str = "d-1", asked_for: Decision | None = None
+    ) -> list[Notice]:
         store, clock = MemoryStore(), FakeClock()
         command = Command("q1", kind, subject, "slack:U0ANN (ann)", clock.now())
         with store.write() as unit:
@@ -117,7 +119,7 @@ class TestAnswers:
                         proposed=THREE, created_at=NOON, requested_by="ann")
             )
             sink = answer_sink(lambda _: ["slack"], clock, simulated=False)
-            sink(unit, command, "started rollout r-1" if taken else "refused (paused): g is paused", taken)
+            sink(unit, command, asked_for, "started rollout r-1" if taken else "refused (paused): g is paused", taken)
         with store.read() as unit:
             return [notice for notice, _ in unit.outbox.recent(10)]
 
@@ -128,10 +130,11 @@ class TestAnswers:
         assert said.title == f"g: {word}: raise num_speculative_tokens 2 -> 3"
         assert said.text.endswith(f"{word.capitalize()} by slack:U0ANN (ann): started rollout r-1")
 
-    def test_a_plan_is_known_by_the_rollout_that_came_of_it(self) -> None:
-        (said,) = self.answer(CommandKind.APPLY, subject="p-4711")
-        assert said.thread == "decision:d-1" and "approved" in said.title
-        assert self.answer(CommandKind.APPLY, subject="p-4711", taken=False) == []
+    @pytest.mark.parametrize("taken", [True, False])
+    def test_a_plan_is_told_where_its_decision_is(self, taken: bool) -> None:
+        (said,) = self.answer(CommandKind.APPLY, subject="p-4711", asked_for=decision(), taken=taken)
+        assert said.thread == "decision:d-1" and ("approved" if taken else "not done") in said.title
+        assert self.answer(CommandKind.APPLY, subject="p-4711", taken=taken) == []
 
     def test_one_that_was_refused_leaves_the_buttons_and_says_why_below(self) -> None:
         (said,) = self.answer(CommandKind.APPROVE, taken=False)
