@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 #: How far back changed rows are looked for: as long as a shared database may be away without a gap in its records.
 _BACK = timedelta(days=35)
+#: How far before the last turn checks are looked for: they are many, and only those of pages that waited come late.
+_LATE = timedelta(days=1)
 _CHUNK = 500
 
 
@@ -34,26 +36,45 @@ class Mirror:
     def __init__(self, local: SqlStore, shared: SqlStore) -> None:
         self._local = local.database
         self._shared = shared.database
-        self._known: dict[tuple[str, tuple[Any, ...]], int] = {}
+        #: Hashes of the rows that the last turn found, by table and key.
+        self._known: dict[str, dict[tuple[Any, ...], int]] = {}
+        #: Servers whose checks the fleet's database has, and as of when.
+        self._checked: frozenset[ServerName] = frozenset()
+        self._checked_at: datetime | None = None
 
     def turn(self, servers: Sequence[ServerName], groups: Sequence[GroupName], now: datetime) -> int:
         """Copy what changed; the number of rows. Raises StoreError where the database is away."""
-        copied = 0
-        for table, where in _wanted(servers, groups, now - _BACK):
-            keys = [column.name for column in Base.metadata.tables[table.name].primary_key]
-            with self._local.reading() as reading:
-                rows = [dict(row) for row in reading.execute(select(table).where(where)).mappings()]
-            changed = []
-            for row in rows:
-                key, content = (table.name, tuple(row[name] for name in keys)), hash(tuple(row.values()))
-                if self._known.get(key) != content:
-                    changed.append((key, content, row))
-            for begin in range(0, len(changed), _CHUNK):
-                chunk = changed[begin : begin + _CHUNK]
-                self._put(table, keys, [row for _, _, row in chunk])
-                self._known.update({key: content for key, content, _ in chunk})
-                copied += len(chunk)
+        copied = sum(self._copy(*wanted) for wanted in _wanted(servers, groups, now - _BACK))
+        copied += self._copy(*self._checks(servers, now))
+        self._checked, self._checked_at = frozenset(servers), now
         return copied
+
+    def _checks(self, servers: Sequence[ServerName], now: datetime) -> tuple[TableClause, ColumnElement[bool]]:
+        """Checks that may be new: all of a server that is new here, of others those since a day before the last turn."""
+        table = plain_table("checks")
+        lately = now - _BACK if self._checked_at is None else max(now - _BACK, self._checked_at - _LATE)
+        others = [server for server in servers if server not in self._checked]
+        return table, (table.c.server.in_(servers) & (table.c.end_at > lately)) | (
+            table.c.server.in_(others) & (table.c.end_at > now - _BACK)
+        )
+
+    def _copy(self, table: TableClause, where: ColumnElement[bool]) -> int:
+        keys = [column.name for column in Base.metadata.tables[table.name].primary_key]
+        with self._local.reading() as reading:
+            rows = [dict(row) for row in reading.execute(select(table).where(where)).mappings()]
+        before, known, changed = self._known.get(table.name, {}), {}, []
+        for row in rows:
+            key, content = tuple(row[name] for name in keys), hash(tuple(row.values()))
+            if before.get(key) == content:
+                known[key] = content
+            else:
+                changed.append((key, content, row))
+        for begin in range(0, len(changed), _CHUNK):
+            chunk = changed[begin : begin + _CHUNK]
+            self._put(table, keys, [row for _, _, row in chunk])
+            known.update({key: content for key, content, _ in chunk})
+        self._known[table.name] = known
+        return len(changed)
 
     def bring_back(self, servers: Sequence[ServerName]) -> None:
         """Copy what the fleet's database has learned of these servers here: what is normal for them."""
@@ -86,7 +107,7 @@ def _wanted(
     servers: Sequence[ServerName], groups: Sequence[GroupName], since: datetime
 ) -> Iterator[tuple[TableClause, ColumnElement[bool]]]:
     """Tables in the order in which they refer to each other, and which rows of them are ours and new enough."""
-    by_server = {"readings": "scraped_at", "checks": "end_at", "baselines": "updated_at", "last_good": "at"}
+    by_server = {"readings": "scraped_at", "baselines": "updated_at", "last_good": "at"}
     for name, moment in by_server.items():
         table = plain_table(name)
         yield table, table.c.server.in_(servers) & (table.c[moment] > since)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from monitor.model.decision import DecisionState
-from monitor.model.record import Baseline
+from monitor.model.record import Baseline, Checks
 from monitor.model.server import ServerName
 from monitor.store.mirror import Mirror
 from monitor.store.opening import open_store
@@ -65,3 +65,27 @@ def test_who_takes_a_server_over_learns_what_is_normal_for_it(stores: tuple[SqlS
     with local.read() as unit:
         assert unit.baselines.get(A, "ngram/3") == normal
         assert unit.baselines.get(B, "ngram/3") is None
+
+
+def test_of_checks_only_the_newest_are_looked_through_and_late_ones_of_a_day_still_go_over(
+    stores: tuple[SqlStore, SqlStore],
+) -> None:
+    local, shared = stores
+    day = 86_400.0
+    with local.write() as unit:
+        unit.checks.add([Checks(A, at(300.0 * n), 20, 0) for n in range(12)])
+        unit.checks.add([Checks(B, at(300), 20, 0)])
+    mirror = Mirror(local, shared)
+    assert mirror.turn([A], [], at(3700)) == 12
+    # Two days on nothing old is read any more; the first turn of a server that is new here reads all of it.
+    with local.write() as unit:
+        unit.checks.add([Checks(A, at(2 * day + 300), 20, 0), Checks(A, at(2 * day - 3000), 0, 20)])
+    assert mirror.turn([A], [], at(2 * day)) == 2
+    assert mirror.turn([A, B], [], at(2 * day + 400)) == 1
+    assert mirror.turn([A, B], [], at(4 * day)) == 0
+    assert mirror.turn([A, B], [], at(4 * day + 60)) == 0
+    assert mirror._known["checks"] == {}
+    with local.read() as unit, shared.read() as there:
+        for server in (A, B):
+            asked = [server], at(0), at(5 * day)
+            assert list(there.checks.between(*asked)) == list(unit.checks.between(*asked))
