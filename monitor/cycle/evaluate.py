@@ -31,7 +31,7 @@ from monitor.notify.routing import Routing
 from monitor.policy.alerts import AlertStep, TransitionKind, step_alerts, with_causes
 from monitor.policy.evaluate import Evaluation, TimerKey, evaluate
 from monitor.policy.mute import Muter, ending_silences
-from monitor.policy.rule import RuleSet, Scope, ScopeKind, scope_of_daemon, scope_of_group, scope_of_server
+from monitor.policy.rule import RuleSet, ScopeKind, scope_of_daemon, scope_of_group, scope_of_server
 from monitor.policy.telling import Telling, TellingPolicy, TellReason, tellings
 from monitor.store import Store
 from monitor.store.api import Unit
@@ -102,7 +102,10 @@ class Evaluator:
         self._groups = tuple(groups)
         self._alert_rules = alert_rules
         self._tuning_rules = dict(tuning_rules)
-        self._host = host
+        #: Made once: what is remembered of a scope is then found by itself, without looking through its labels.
+        self._scopes = (
+            *map(scope_of_server, servers), *map(scope_of_group, self._groups), scope_of_daemon(host),
+        )  # fmt: skip
         self._receivers = receivers
         self._telling = telling
         self._peers = peers or (lambda now: ())
@@ -124,7 +127,7 @@ class Evaluator:
         found = self._sight.signals(seen, now)
         shorts = self._of_servers(found, SHORT_WINDOW_SECONDS)
         self._look(seen, shorts)
-        alert_side = evaluate(self._alert_rules, found, self._scopes(), seen.timers, now, credit_seconds=self._credit)
+        alert_side = evaluate(self._alert_rules, found, self._scopes, seen.timers, now, credit_seconds=self._credit)
         outcomes = (*alert_side.outcomes, *self._slos.look(now).outcomes, *self._peers(now))
         step = step_alerts(seen.alerts, outcomes, now, credit_seconds=self._credit)
         fired = [t.alert for t in step.transitions if t.kind is TransitionKind.FIRING]
@@ -158,13 +161,6 @@ class Evaluator:
                 self._prober.look(name, short.value("stuck_seconds"), bool(short.value("is_sleeping")))
             last = seen.readings.get(name)
             self._prober.look_health(name, last is not None and last.reading.verdict is Verdict.SCRAPE_ERROR)
-
-    def _scopes(self) -> list[Scope]:
-        return [
-            *(scope_of_server(server) for server in self._servers.values()),
-            *(scope_of_group(group) for group in self._groups),
-            scope_of_daemon(self._host),
-        ]
 
     def _evaluate_tuning(
         self, found: Mapping[tuple[float, str], SignalSet], timers: Mapping[TimerKey, RuleTimer], now: datetime

@@ -6,7 +6,7 @@ Pure: the same rules, signals, timers and `now` give the same answer, so any pas
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -94,7 +94,8 @@ def outcome_of(rule: Rule, scope: Scope, signals: Signals) -> RuleOutcome:
     truth, reason = (Truth.NO_DATA, "no signals of this scope") if found is None else _truth(rule, found)
     # What tuning rules rest on is shown whatever they say; an alert that does not hold shows nothing.
     if truth is not Truth.TRUE and not isinstance(rule, TuneRule):
-        return _quiet(rule, scope, truth, reason)
+        quiet = _quiet(rule, scope, truth)
+        return replace(quiet, reason=reason) if reason else quiet
     evidence = evidence_of(rule, found) if found is not None else {}
     return _outcome(rule, scope, truth, reason, evidence)
 
@@ -120,9 +121,12 @@ def _outcome(
 
 
 @lru_cache(maxsize=65_536)
-def _quiet(rule: Rule, scope: Scope, truth: Truth, reason: str) -> RuleOutcome:
-    """An alert rule that does not hold says the same of a scope evaluation after evaluation: nearly all of them do."""
-    return _outcome(rule, scope, truth, reason, {})
+def _quiet(rule: Rule, scope: Scope, truth: Truth) -> RuleOutcome:
+    """An alert rule that does not hold says the same of a scope evaluation after evaluation: nearly all of them do.
+
+    But for the reason of no data, which may hold a number that changes each time: it must not be a key here.
+    """
+    return _outcome(rule, scope, truth, "", {})
 
 
 def evidence_of(rule: Rule, signals: SignalSet) -> dict[str, float | None]:

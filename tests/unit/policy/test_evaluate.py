@@ -7,7 +7,7 @@ import pytest
 from monitor.model.outcome import RuleOutcome, Truth
 from monitor.model.record import RuleTimer
 from monitor.model.signal import NoData, SignalSet
-from monitor.policy.evaluate import evaluate, evidence_of, outcome_of, step_timer
+from monitor.policy.evaluate import _quiet, evaluate, evidence_of, outcome_of, step_timer
 from monitor.policy.facts import FACTS, is_neural_draft, rule_vocabulary, with_facts
 from monitor.policy.rule import Scope
 from tests.unit.policy.words import GROUP, SERVER, START, minute, rules, signal_set
@@ -216,3 +216,21 @@ groups:
     assert (first.labels["group"], other.labels["group"]) == ("g", "other")
     blind = outcome_of(rule, SERVER, {})
     assert (blind.truth, blind.reason) == (Truth.NO_DATA, "no signals of this scope")
+
+
+def test_samples_that_change_each_time_leave_nothing_behind_that_is_remembered() -> None:
+    (rule,) = rules("""
+groups:
+  - name: g
+    rules:
+      - {alert: Low, when: acceptance_rate < 0.50, need: {num_drafts: 500}, labels: {severity: page},
+         annotations: {summary: low}}
+""").alerts
+    outcomes = []
+    before = _quiet.cache_info().currsize
+    for drafts in range(1, 40):
+        found = signal_set({"acceptance_rate": 0.4, "num_drafts": float(drafts)}, window=rule.window_seconds)
+        outcomes.append(outcome_of(rule, SERVER, {(rule.window_seconds, SERVER.name): found}))
+    assert {one.truth for one in outcomes} == {Truth.NO_DATA}
+    assert len({one.reason for one in outcomes}) == 39
+    assert _quiet.cache_info().currsize <= before + 1
