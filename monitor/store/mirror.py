@@ -50,7 +50,7 @@ class Mirror:
         return copied
 
     def _checks(self, servers: Sequence[ServerName], now: datetime) -> tuple[TableClause, ColumnElement[bool]]:
-        """Checks that may be new: all of a server that is new here, of others those since a day before the last turn."""
+        """Checks that may be new: all of a server that is new here, of others those since a day before the last one."""
         table = plain_table("checks")
         lately = now - _BACK if self._checked_at is None else max(now - _BACK, self._checked_at - _LATE)
         others = [server for server in servers if server not in self._checked]
