@@ -20,6 +20,7 @@ def slo_view(status: SloStatus) -> dict[str, Any]:
         "indicator": slo.indicator.value,
         "threshold": slo.threshold,
         "group": status.scope.get("group") or None,
+        "groups": sorted(status.groups),
         "server": status.scope.get("server"),
         "model": status.scope.get("model"),
         "objective": slo.objective,

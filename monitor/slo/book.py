@@ -7,7 +7,7 @@ missed checks do not count, since the change has its own judgement; failed reque
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from monitor.model.interval import Interval
@@ -121,8 +121,7 @@ class SloBook:
             for tally in page.tallies.values():
                 page.add_slice(tally.close(now))
         found = [
-            replace(status_of(p.policy.slo, p.policy.windows, p.ledger, p.scope, now), groups=frozenset(p.groups))
-            for p in self._pages
+            status_of(p.policy.slo, p.policy.windows, p.ledger, p.scope, now, frozenset(p.groups)) for p in self._pages
         ]
         return tuple(sorted(found, key=_by_budget))
 

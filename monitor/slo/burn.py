@@ -69,9 +69,10 @@ def burn_rate(slo: Slo, total: Total) -> float | None:
 
 
 def status_of(
-    slo: Slo, windows: Sequence[BurnWindow], ledger: Ledger, scope: Mapping[str, str], now: datetime
+    slo: Slo, windows: Sequence[BurnWindow], ledger: Ledger, scope: Mapping[str, str], now: datetime,
+    groups: frozenset[str] = frozenset(),
 ) -> SloStatus:
-    """Attainment, burn rates and time to exhaustion at `now`."""
+    """Attainment, burn rates and time to exhaustion at `now`; `groups` are those whose servers it counts."""
     period = slo.period_days * 86400.0
     whole = ledger.total(now, period)
     attainment = Attainment(slo=slo, good=whole.good, valid=whole.valid)
@@ -82,13 +83,17 @@ def status_of(
         exhausted = 0.0
     elif left is not None and rate:
         exhausted = left * period / rate
-    return SloStatus(attainment, scope, tuple(_burn(slo, w, ledger, now) for w in windows), rate, exhausted)
+    return SloStatus(attainment, scope, tuple(_burn(slo, w, ledger, now) for w in windows), rate, exhausted, groups)
+
+
+def shortest(slo: Slo, window: BurnWindow) -> float:
+    """The short window (seconds), long enough to hold a slice: one counts once it is over."""
+    return max(window.short_seconds, 2 * slo.slice_seconds) if slo.indicator.is_sliced else window.short_seconds
 
 
 def _burn(slo: Slo, window: BurnWindow, ledger: Ledger, now: datetime) -> Burn:
-    # A slice counts once it is over, so that a window of one slice would be empty most of the time.
-    shortest = max(window.short_seconds, 2 * slo.slice_seconds) if slo.indicator.is_sliced else window.short_seconds
-    long, short = ledger.total(now, max(window.long_seconds, shortest)), ledger.total(now, shortest)
+    least = shortest(slo, window)
+    long, short = ledger.total(now, max(window.long_seconds, least)), ledger.total(now, least)
     if not long.is_watched or not short.is_watched:
         seconds = window.short_seconds if long.is_watched else window.long_seconds
         return Burn(window, None, None, f"nothing measured in {format_duration(seconds)}", is_watched=False)

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import accumulate
 
 from monitor.model.slo import Slo
+from monitor.slo.burn import burn_rate
 from monitor.slo.ledger import Ledger
 
 #: Steps of a course: as many as a chart can show.
@@ -43,7 +44,5 @@ def course_of(
     return Course(
         slo=slo, scope=scope, groups=groups, step_seconds=width, times=tuple(end for end, _ in steps),
         error_budget_remaining=tuple(1.0 - one / allowed if allowed > 0 else None for one in spent),
-        burn_rate=tuple(
-            (1.0 - total.good / total.valid) / slo.error_budget if total.valid > 0 else None for _, total in steps
-        ),
+        burn_rate=tuple(burn_rate(slo, total) for _, total in steps),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from monitor import names
 from monitor.model.alert import Severity
 from monitor.model.duration import format_duration
 from monitor.model.slo import Slo
-from monitor.slo.burn import BURN_ALERT, KEEP_FIRING_SECONDS
+from monitor.slo.burn import BURN_ALERT, KEEP_FIRING_SECONDS, shortest
 from monitor.slo.load import SloPolicy
 from monitor.slo.windows import BurnWindow
 
@@ -56,11 +56,6 @@ def _total(metric: str, slo: Slo, seconds: float) -> str:
 def _span(seconds: float) -> str:
     """A duration as Prometheus writes it."""
     return format_duration(seconds)
-
-
-def shortest(slo: Slo, window: BurnWindow) -> float:
-    """The short window (seconds), long enough to hold a slice that is over."""
-    return max(window.short_seconds, 2 * slo.slice_seconds) if slo.indicator.is_sliced else window.short_seconds
 
 
 def _records(policy: SloPolicy) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ def add_routes(app: Flask, source: Source, target: float) -> None:
         return page(
             "group", view=view, group=found, span=span, spans=given.SPANS, trends=source.trends(),
             **_charts(history, target),
-            slos=[slo for slo in view["slos"] or () if slo["group"] == name],
+            slos=[slo for slo in view["slos"] or () if name in slo["groups"]],
             alerts=_of_group(view["alerts"], found), rollouts=source.rollouts(name, 90.0),
             decisions=source.decisions(name, _DAYS)[:8],
         )  # fmt: skip
@@ -82,8 +82,8 @@ def add_routes(app: Flask, source: Source, target: float) -> None:
     def objectives() -> Response:
         chosen = given.group()
         slos = source.overview()["slos"]
-        groups = sorted({slo["group"] for slo in slos or () if slo["group"]})
-        shown = [slo for slo in slos or () if chosen is None or slo["group"] == chosen]
+        groups = sorted({group for slo in slos or () for group in slo["groups"]})
+        shown = [slo for slo in slos or () if chosen is None or chosen in slo["groups"]]
         courses = source.slo_courses(chosen, _MOST_CHARTS) or ()
         charts = [(slo, budget_drawings(course)) for slo, course in _with_courses(shown, courses)]
         return page("objectives", slos=slos if slos is None else shown, charts=charts, groups=groups, chosen=chosen,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -398,6 +399,20 @@ class TestObjectives:
         for one in drawn:
             left = now[one["name"], "chat"]["error_budget_remaining"]
             assert one["rows"][-1]["error_budget_remaining"] == pytest.approx(left, abs=1e-6)
+
+    def test_one_of_a_model_stands_with_the_groups_that_serve_it(self, told: MemoryStore, tmp_path: Path) -> None:
+        """It keeps their changes back where its budget is gone."""
+        file = tmp_path / "slo.yaml"
+        text = {"name": "of-a-model", "indicator": "time_to_first_token", "threshold": "10s", "objective": 0.95,
+                "period": "30d", "model": "llama-70b"}
+        file.write_text(json.dumps({"slos": [text]}))
+        slos = SloKeeper(told, load_objectives([file]), GROUPS)
+        slos.read_back(CLOCK.now())
+        site = Site(told, tmp_path, slos)
+        (view,) = site.web.get("/api/v1/slos").get_json()["slos"]
+        assert (view["group"], "chat" in view["groups"]) == (None, True)
+        assert "of-a-model" in site.text("/groups/chat") and "None covers this group" not in site.text("/groups/chat")
+        assert "Budget left of of-a-model" in site.text("/objectives?group=chat")
 
     def test_before_their_history_is_read_there_is_nothing_to_draw(self, site: Site) -> None:
         assert "Over their periods" not in site.text("/objectives")
