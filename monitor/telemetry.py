@@ -114,8 +114,11 @@ class Telemetry:
         """Take servers and groups that are no longer configured off the page, where they would stand still for ever."""
         by_server = (self._scrapes, self._late, self._missed, self._overlapping, self._last_success, self._intervals,
                      self._unknown, self._up, self._positions, *self._gauges.values())
+        # Objectives are counted for a server, a group or a model, and have no value for the others.
+        of_slos = (self._slo_good, self._slo_valid)
         for metrics, label, kept in (
-            (by_server, names.SERVER, servers), ((self._decisions, self._changes), names.GROUP, groups)
+            (by_server, names.SERVER, servers), ((self._decisions, self._changes), names.GROUP, groups),
+            (of_slos, names.SERVER, {*servers, ""}), (of_slos, names.GROUP, {*groups, ""}),
         ):  # fmt: skip
             for metric in metrics:
                 samples = [sample for family in metric.collect() for sample in family.samples]

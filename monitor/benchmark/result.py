@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from statistics import fmean, variance
 from typing import Any, Final
 
 from monitor.model.record import Evidence
@@ -125,8 +126,8 @@ def _compared(name: str, before: BenchResult, after: BenchResult) -> Compared:
     if len(first) < 2 or len(second) < 2:
         return Compared(name, one, other, change, None, None)
     logs = [[math.log(value) for value in values] for values in (first, second)]
-    errors = [_variance(values) / len(values) for values in logs]
-    middle = _mean(logs[1]) - _mean(logs[0])
+    errors = [variance(values) / len(values) for values in logs]
+    middle = fmean(logs[1]) - fmean(logs[0])
     half = student_t95(_degrees(errors, logs)) * math.sqrt(sum(errors))
     return Compared(name, one, other, change, math.expm1(middle - half), math.expm1(middle + half))
 
@@ -135,12 +136,3 @@ def _degrees(errors: Sequence[float], samples: Sequence[Sequence[float]]) -> flo
     """Degrees of freedom of a difference of means with unequal variances (Welch)."""
     spread = sum(error**2 / (len(sample) - 1) for error, sample in zip(errors, samples, strict=True))
     return sum(errors) ** 2 / spread if spread > 0 else float(sum(map(len, samples)) - 2)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _variance(values: Sequence[float]) -> float:
-    middle = _mean(values)
-    return sum((value - middle) ** 2 for value in values) / (len(values) - 1)

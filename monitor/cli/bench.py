@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from monitor.benchmark.target import find_target
 from monitor.benchmark.workload import Workload, read_workload
 from monitor.cli.context import Absent, Context, find_config
 from monitor.cli.fetching import Asking, asking
-from monitor.cli.looking import Json
+from monitor.cli.looking import Json, known_server
 from monitor.cli.output import console, errors, interval, milliseconds, number, print_json, share, table
 from monitor.clock import SystemClock
 from monitor.config.fleet import credentials
@@ -53,15 +54,15 @@ def bench(
 ) -> None:
     """Measure a server by its own vLLM's benchmark, keep the result beside its life, compare it with another life."""
     context: Context = ctx.obj
-    known = {one.name: one for one in context.running().servers}
-    target = known.get(server)  # type: ignore[call-overload]
-    if target is None:
-        raise Absent(f"no server {server!r}; known: {', '.join(known) or 'none'}")
+    running = context.running()
+    name = known_server(running, server)
+    target = next(one for one in running.servers if one.name == name)
     if results:
         _list(_stored(context, target), as_json)
         return
     if only_compare:
-        _show(_find(_stored(context, target), only_compare), _stored(context, target), against, as_json)
+        stored = _stored(context, target)
+        _show(_find(stored, only_compare), stored, against, as_json)
         return
     workload = read_workload(
         prompts, requests=requests, concurrency=concurrency, output_tokens=output_tokens, rate=rate or None
@@ -78,7 +79,7 @@ def _run(
     target = find_target(
         server.base_url, python=python, tokenizer=tokenizer, api_key=known.bearer_token, verify_tls=known.verify
     )
-    with asking(server.metrics_url, known.bearer_token) as asked:
+    with asking(server.metrics_url, known) as asked:
         if not on_live:
             _refuse_if_busy(asked, server)
     before = _lives(context, server)
@@ -153,7 +154,8 @@ def _find(found: list[BenchResult], name: str) -> BenchResult:
 
 def _show(result: BenchResult, stored: list[BenchResult], against: str, as_json: bool) -> None:
     """Print a result, beside that of another life where there is one."""
-    other = _find(stored, against) if against else _of_another_life(result, stored)
+    others = [one for one in stored if one.id != result.id]
+    other = _find(others, against) if against else _of_another_life(result, others)
     if other is not None and other.digest != result.digest:
         same = f"the same requests as {result.id}: {result.workload}"
         raise ConfigError([Problem("--against", f"{other.id}: {other.workload}", same)])
@@ -161,11 +163,7 @@ def _show(result: BenchResult, stored: list[BenchResult], against: str, as_json:
     if as_json:
         print_json({
             "result": result.to_json(), "against": other.to_json() if other is not None else None,
-            "compared": [
-                {"name": one.name, "before": one.before, "after": one.after, "change": one.change, "low": one.low,
-                 "high": one.high}
-                for one in found
-            ],
+            "compared": list(map(asdict, found)),
         })  # fmt: skip
         return
     console.print(f"{result.id}: {result.server}, {result.setting}; {result.workload}", markup=False)

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from monitor.cli.output import printable
 from monitor.show.figures import ago, number, rate, seconds, share
 from monitor.show.small import spark_text
 
@@ -23,6 +24,11 @@ _COLUMNS = (
 )  # fmt: skip
 #: History of acceptance by server.
 Trends = Mapping[str, Sequence[float | None]]
+
+
+def _text(words: str, style: str = "") -> Text:
+    """Words that may come from servers, with what would steer the terminal written out."""
+    return Text(printable(words), style)
 
 
 def headline(view: Mapping[str, Any]) -> Text:
@@ -52,7 +58,7 @@ def alert_lines(view: Mapping[str, Any], now: datetime) -> list[Text]:
         if alert["state"] == "firing" and not alert["silenced"]:
             by = f", {alert['acknowledged_by']} is on it" if alert["acknowledged_by"] else ""
             words = f"{alert['severity'].upper()} {alert['summary']} (since {ago(alert['since'], now)}{by})"
-            lines.append(Text(words, _SEVERITIES.get(alert["severity"], "")))
+            lines.append(_text(words, _SEVERITIES.get(alert["severity"], "")))
     if not lines:
         if view["daemon"]["running"]:
             words = f"No alerts but {silenced} silenced." if silenced else "No alerts."
@@ -62,16 +68,16 @@ def alert_lines(view: Mapping[str, Any], now: datetime) -> list[Text]:
     elif silenced:
         lines.append(Text(f"{silenced} silenced."))
     lines += [
-        Text(f"Paused: {pause['scope']} by {pause['author']}: {pause['reason']}", "yellow") for pause in view["pauses"]
+        _text(f"Paused: {pause['scope']} by {pause['author']}: {pause['reason']}", "yellow") for pause in view["pauses"]
     ]
     return lines
 
 
 def group_line(group: Mapping[str, Any]) -> Text:
     """A group and what acceptd would do with it."""
-    line = Text().append(f"Group {group['name']}", "bold").append(f" ({group['mode']}) ", "dim")
+    line = _text(f"Group {group['name']}", "bold").append(f" ({group['mode']}) ", "dim")
     style = "magenta" if group["rollout"] else "cyan" if "approval" in group["intent"] else ""
-    return line.append(group["intent"], style)
+    return line.append(_text(group["intent"], style))
 
 
 class Board:
@@ -124,7 +130,7 @@ def _cells(server: Mapping[str, Any], trends: Trends, now: datetime, over: str) 
         "read": ago(server["last_ok"], now),
         "acceptd": server["intent"] if server["intent"] != over else "",
     }
-    cells = {name: Text(text) for name, text in texts.items()}
+    cells = {name: _text(text) for name, text in texts.items()}
     cells["state"] = Text(server["condition"].replace("_", " "), STYLES[server["level"]])
     cells["last hour"] = Text(spark_text(trends.get(server["name"], ())), "cyan")
     return cells

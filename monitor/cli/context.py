@@ -16,6 +16,7 @@ from monitor.exposition.body import MAX_BODY_BYTES
 if TYPE_CHECKING:
     from monitor.config.model import Config
     from monitor.store import Store
+    from monitor.store.sql import SqlStore
 
 #: Looked for in this order where no --config is given.
 CONFIG_PLACES = (Path("acceptd.yaml"), Path("/etc/acceptd/acceptd.yaml"))
@@ -93,7 +94,7 @@ class Context:
             raise Absent(str(error)) from error
 
     @contextmanager
-    def reading(self) -> Iterator[Store]:
+    def reading(self) -> Iterator[SqlStore]:
         """The store for reading only, daemon up or down. Raises Absent where there is none."""
         from monitor.store import open_readonly
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress, TextColumn
 
-from monitor.cli.context import LOCAL_DB, Absent, Context, find_config
+from monitor.cli.context import LOCAL_DB, Context, find_config
 from monitor.cli.looking import Json
 from monitor.cli.output import console, errors, print_json, table
-from monitor.cli.recovering import db_recover
+from monitor.cli.recovering import db_recover, remove
 from monitor.clock import SystemClock
 from monitor.config.load import secret
 from monitor.errors import ConfigError, MonitorError, Problem, StoreError
@@ -125,15 +126,16 @@ def db_export(
     if file.exists():
         raise ConfigError([Problem("FILE", f"{str(file)!r}, which exists", "a new file")])
     unfinished = file.with_name(f"{file.name}.unfinished")
-    _remove(unfinished)
+    remove(unfinished)
     try:
         with _reading(context, shared) as source, _closing(open_store(f"sqlite:///{unfinished.absolute()}")) as target:
             target.upgrade()
-            copied = target.copy_from(source, _progress)
+            with _shown() as progress:
+                copied = target.copy_from(source, progress)
         # Closed, so that its write-ahead log is folded into it.
         unfinished.replace(file)
     finally:
-        _remove(unfinished)
+        remove(unfinished)
     _say_copied(f"written to {file}", copied, as_json)
 
 
@@ -154,7 +156,8 @@ def db_import(
                 f"{source.name} is at revision {source.revision()}, {target.name} at {target.revision()}:"
                 " bring both to the same one with `acceptd db upgrade` of one version"
             )
-        copied = target.copy_from(source, _progress)
+        with _shown() as progress:
+            copied = target.copy_from(source, progress)
         name = target.name
     _say_copied(f"taken over into {name}", copied, as_json)
 
@@ -163,14 +166,18 @@ def _say_copied(what: str, copied: dict[str, int], as_json: bool) -> None:
     if as_json:
         print_json({"rows": sum(copied.values()), "tables": copied})
         return
-    errors.print("\r", end="")
     rows = sum(copied.values())
     console.print(f"{rows:,} row{'s' if rows != 1 else ''} {what}", markup=False, soft_wrap=True)
 
 
-def _progress(name: str, rows: int) -> None:
-    if errors.is_terminal:
-        errors.print(f"\r{name}: {rows:,} rows    ", end="", markup=False)
+@contextmanager
+def _shown() -> Iterator[Callable[[str, int], None]]:
+    """What tells of the rows of a table that were copied, on a line that goes away, where somebody watches."""
+    with Progress(
+        TextColumn("{task.description}"), console=errors, transient=True, disable=not errors.is_terminal
+    ) as line:  # fmt: skip
+        task = line.add_task("copying")
+        yield lambda name, rows: line.update(task, description=f"{name}: {rows:,} rows")
 
 
 @contextmanager
@@ -179,10 +186,7 @@ def _reading(context: Context, shared: bool) -> Iterator[SqlStore]:
         with _fleet(context) as store:
             yield store
         return
-    path = context.folder() / LOCAL_DB
-    if not path.is_file():
-        raise Absent(f"{path}: no history yet (start the daemon with `acceptd run`)")
-    with _closing(open_readonly(path)) as store:
+    with context.reading() as store:
         yield store
 
 
@@ -213,11 +217,6 @@ def _closing(store: SqlStore) -> Iterator[SqlStore]:
         yield store
     finally:
         store.close()
-
-
-def _remove(path: Path) -> None:
-    for ending in ("", "-wal", "-shm"):
-        path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def _iso(moment: datetime | None) -> str | None:

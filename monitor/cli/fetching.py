@@ -92,12 +92,12 @@ class Asking:
 
 
 @contextmanager
-def asking(url: str, token: str | None) -> Iterator[Asking]:
-    """Ask the server at `url`, with a bearer token if it wants one."""
+def asking(url: str, known: Credentials) -> Iterator[Asking]:
+    """Ask the server at `url`, with what it wants to be shown."""
     clock = SystemClock()
     dog = Watchdog(clock)
     dog.start()
-    client = ServerClient(dog, Credentials(bearer_token=token), size_limit=_LARGEST_PAGE)
+    client = ServerClient(dog, known, size_limit=_LARGEST_PAGE)
     try:
         yield Asking(client, url, clock)
     finally:

@@ -27,7 +27,7 @@ from monitor.config.running import Running, is_running
 from monitor.errors import ConfigError, Problem
 from monitor.model.duration import DURATION_FORM, parse_duration
 from monitor.model.record import WORKED_OUT
-from monitor.model.server import GroupName, ServerName
+from monitor.model.server import Group, GroupName, ServerName
 from monitor.report.history import history_rows, load_pairs
 from monitor.report.lookup import explain, find_decision
 from monitor.report.overview import overview
@@ -62,6 +62,15 @@ def known_server(running: Running, name: str) -> ServerName:
     return ServerName(name)
 
 
+def known_groups(running: Running, name: str) -> list[Group]:
+    """The group of that name, or all where it is empty. Raises Absent naming the known ones."""
+    found = [group for group in running.groups if name in ("", group.name)]
+    if name and not found:
+        known = ", ".join(group.name for group in running.groups)
+        raise Absent(f"no group {name!r}; known: {known or 'none'}")
+    return found
+
+
 def look(context: Context, now: datetime, window: float) -> dict[str, Any]:
     """How everything stands at `now`, and which daemon says so. Raises Absent where none ever ran."""
     running = context.running()
@@ -86,9 +95,8 @@ def status(
         print_json(view)
         return
     context: Context = ctx.obj
-    groups = [one for one in view["groups"] if group in ("", one["name"])]
-    if not groups and group:
-        raise Absent(f"no group {group!r}; known: {', '.join(one['name'] for one in view['groups']) or 'none'}")
+    names = {one.name for one in known_groups(context.running(), group)}
+    groups = [one for one in view["groups"] if one["name"] in names]
     with context.reading() as store, store.read() as unit:
         trends = hour_trends(unit, context.running().groups, now)
     for line in (headline(view), *alert_lines(view, now)):

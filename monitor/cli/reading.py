@@ -16,6 +16,7 @@ from monitor.intervals.pages import PageInput, read_pages, without_page
 from monitor.intervals.sayings import weigh
 from monitor.model.life import Said, Setting, SettingSource
 from monitor.model.server import Engine
+from monitor.scrape.client import Credentials
 from monitor.targets.told import Told
 
 _ENGINES = {
@@ -41,7 +42,7 @@ def read(
         raise ConfigError([Problem("SOURCES", f"{len(urls)} URLs", "one URL at a time")])
     if urls:
         token = file_text(token_file).strip() if token_file is not None else None
-        with asking(urls[0], token) as server:
+        with asking(urls[0], Credentials(bearer_token=token)) as server:
             _read_url(urls[0], server, between, as_json)
         return
     if elapsed and len(elapsed) != len(sources) - 1:

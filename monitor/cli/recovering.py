@@ -25,7 +25,7 @@ def db_recover(ctx: typer.Context, as_json: Json = False) -> None:
     lock.acquire()
     try:
         fresh = path.with_name(f"{path.name}.recovering")
-        _remove(fresh)
+        remove(fresh)
         found = salvage(path, fresh)
         kept = path.with_name(f"{path.name}.damaged-{clock.now():%Y%m%dT%H%M%S}")
         _move(path, kept)
@@ -35,7 +35,8 @@ def db_recover(ctx: typer.Context, as_json: Json = False) -> None:
     _tell(found, path, kept, as_json)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a database file with its log, as far as they are there."""
     for file in (path, *_beside(path)):
         file.unlink(missing_ok=True)
 

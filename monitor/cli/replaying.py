@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
-from monitor.cli.context import Absent, Context, file_text
-from monitor.cli.looking import Json, duration
+from monitor.cli.context import Context, file_text
+from monitor.cli.looking import Json, duration, known_groups
 from monitor.cli.output import console, errors, interval, print_json, table
 from monitor.clock import SystemClock
 from monitor.config.rules import load_rules_in_force, rules_section, vocabulary
@@ -78,9 +78,7 @@ def rules_replay(
     """What rules would have done over stored history: alerts, and what tuning would have come to. Changes nothing."""
     context: Context = ctx.obj
     running = context.running()
-    groups = [one for one in running.groups if group in ("", one.name)]
-    if not groups:
-        raise Absent(f"no group {group!r}; known: {', '.join(one.name for one in running.groups) or 'none'}")
+    groups = known_groups(running, group)
     until = SystemClock().now()
     span = duration(since, "--since")
     servers = sum(len(one.servers) for one in groups)

@@ -10,12 +10,11 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from monitor.cli.context import Absent, Context
-from monitor.cli.looking import Json
+from monitor.cli.context import Context
+from monitor.cli.looking import Json, known_groups
 from monitor.cli.output import console, errors, number, print_json, share, table
 from monitor.clock import SystemClock
 from monitor.config.rules import load_objectives
-from monitor.config.running import Running
 from monitor.cycle.slo_history import feed_book
 from monitor.model.duration import format_duration
 from monitor.model.server import Group, ServerName
@@ -33,7 +32,7 @@ def slo(
     """Every objective: reached, error budget left, how fast it burns and when it is spent."""
     context: Context = ctx.obj
     running = context.running()
-    groups = _groups(running, group)
+    groups = known_groups(running, group)
     book = SloBook(
         load_objectives(Path(file) for file in running.slo_files), {one.name: one.servers for one in groups}
     )
@@ -49,14 +48,6 @@ def slo(
         console.print("No objectives are configured (slo: in the configuration).", markup=False)
         return
     _print(statuses)
-
-
-def _groups(running: Running, name: str) -> Sequence[Group]:
-    found = [group for group in running.groups if name in ("", group.name)]
-    if name and not found:
-        known = ", ".join(group.name for group in running.groups)
-        raise Absent(f"no group {name!r}; known: {known or 'none'}")
-    return found
 
 
 def _feed(book: SloBook, store: Store, groups: Sequence[Group], now: datetime) -> None:

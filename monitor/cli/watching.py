@@ -14,7 +14,7 @@ from rich.text import Text
 from monitor.cli.board import Board, Trends, alert_lines, group_line, headline
 from monitor.cli.context import Absent, Context
 from monitor.cli.keys import Keys
-from monitor.cli.looking import duration, look
+from monitor.cli.looking import duration, known_groups, look
 from monitor.cli.output import console
 from monitor.clock import Clock, SystemClock
 from monitor.report.trends import hour_trends
@@ -44,9 +44,7 @@ def watch(
     """Keep the fleet on the terminal: acceptance, length, step time, load, and what acceptd would do."""
     context: Context = ctx.obj
     pause = max(_SHORTEST, duration(every, "--every"))
-    names = [one.name for one in context.running().groups]
-    if group and group not in names:
-        raise Absent(f"no group {group!r}; known: {', '.join(names) or 'none'}")
+    known_groups(context.running(), group)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise Absent("watch needs a terminal; `acceptd status` prints the same once")
     watch_fleet(context, console, SystemClock(), Keys(), pause, Place(group=group or None))

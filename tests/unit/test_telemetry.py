@@ -79,6 +79,16 @@ def test_positions_that_a_server_no_longer_has_leave_the_page() -> None:
     assert shown == ['acceptd_acceptance_rate_at_position_ratio{group="g",position="1",server="a"} 0.8']
 
 
+def test_objectives_of_what_is_gone_leave_the_page_and_those_of_a_model_stay() -> None:
+    told = Telemetry()
+    for scope in ({"group": "g"}, {"group": "h"}, {"server": "b", "group": "g"}, {"model": "m"}):
+        told.slo_events("uptime", scope, 9.0, 10.0)
+    told.keep_only({"a"}, {"g"})
+    kept = [line for line in lines(told) if line.startswith("acceptd_slo_valid_events_total{")]
+    assert len(kept) == 2 and any('model="m"' in line for line in kept)
+    assert not any('group="h"' in line or 'server="b"' in line for line in kept)
+
+
 def test_events_of_an_objective_add_up_in_their_scope() -> None:
     told = Telemetry()
     for _ in range(2):

@@ -83,6 +83,13 @@ def test_it_is_set_beside_another_life_of_the_same_requests(bench: Run, folder: 
     assert found["compared"][0]["change"] == pytest.approx(305.0 / 405.0 - 1.0)
 
 
+def test_it_is_not_set_beside_itself(bench: Run, folder: Folder) -> None:
+    """Given the life that it was measured on, whose newest result is this one."""
+    life = bench(*OPTIONS, "--json").json()["result"]["lives"][0]
+    newest = bench(*OPTIONS, "--against", life, "--json").json()
+    assert newest["against"]["id"] != newest["result"]["id"]
+
+
 def test_other_requests_are_not_compared(bench: Run, folder: Folder) -> None:
     keep(folder)
     said = bench(*OPTIONS, "--against", "b-old")

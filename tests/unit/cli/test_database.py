@@ -48,7 +48,7 @@ def test_an_export_is_a_whole_store_and_can_take_the_place_of_the_file(
 ) -> None:
     copy = tmp_path / "backup.db"
     said = acceptd("--data-dir", str(folder), "db", "export", str(copy))
-    assert (said.code, "rows written to" in said.out) == (0, True)
+    assert (said.code, "rows written to" in said.out, said.err) == (0, True, "")
     assert [path.name for path in tmp_path.iterdir() if "backup" in path.name] == ["backup.db"]
     assert copy.stat().st_mode & 0o777 == 0o640
     assert ends(copy) == 480

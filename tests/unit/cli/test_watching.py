@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from monitor.cli.board import alert_lines
+from monitor.cli.board import Board, alert_lines, group_line
 from monitor.cli.context import Context
 from monitor.cli.keys import Keys
 from monitor.cli.watching import Place, watch_fleet
@@ -179,3 +179,24 @@ def test_what_is_silenced_is_counted_and_never_taken_for_quiet(silenced: tuple[b
     ]
     said = alert_lines({"alerts": alerts, "daemon": {"running": True}, "pauses": []}, now)
     assert [line.plain.partition(" (")[0] for line in said] == words
+
+
+def test_what_a_server_calls_itself_does_not_steer_the_terminal() -> None:
+    """A rich text takes control characters as they are, on one look and on a screen that is kept."""
+    now, evil = CLOCK.now(), "rag\x1b]0;mine\x07\x1b[2J"
+    alert = {"state": "firing", "silenced": False, "severity": "page", "summary": evil, "since": now.isoformat(),
+             "acknowledged_by": None}
+    pause = {"scope": evil, "author": evil, "reason": evil}
+    figures = dict.fromkeys(
+        ("acceptance_rate", "acceptance_length", "step_seconds", "generation_tokens_per_second", "running", "waiting",
+         "kv_usage"))
+    server = {"name": evil, "figures": figures, "num_speculative_tokens": None, "method": evil, "last_ok": None,
+              "intent": evil, "condition": "ok", "level": "ok"}
+    group = {"name": evil, "mode": "auto", "rollout": None, "intent": evil, "servers": [server]}
+    told = Console(file=io.StringIO(), force_terminal=True, width=400, color_system=None)
+    for line in (*alert_lines({"alerts": [alert], "daemon": {"running": True}, "pauses": [pause]}, now),
+                 group_line(group)):
+        told.print(line)
+    told.print(Board([group], {}, now, 400).table([{**server, "intent": "other"}]))
+    assert "\x1b" not in told.file.getvalue() and "\x07" not in told.file.getvalue()  # type: ignore[attr-defined]
+    assert "rag\\x1b" in told.file.getvalue()  # type: ignore[attr-defined]
