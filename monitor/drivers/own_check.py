@@ -25,6 +25,9 @@ from monitor.model.server import Engine
 _NAME: Final = "the engine's own check"
 #: Longest wait (seconds): importing torch from a cold disk takes its time; one that hangs says nothing.
 _TIMEOUT_SECONDS: Final = 180.0
+#: Behind the server's own work, yet a quarter of a core beside an engine that spins on all of them: at 15 it got a
+#: thirtieth of one, ten seconds' work took more than three minutes, and so nothing was learnt.
+_NICENESS: Final = "5"
 #: Nothing is downloaded and nobody is told of it; the engine's own log would drown the answer.
 _ENVIRON: Final = {
     "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_LOGGING_LEVEL": "ERROR",
@@ -149,7 +152,7 @@ def interpreter_of(program: str, path: str | None) -> str | None:
 def _run(python: str, arguments: Sequence[str], environ: Mapping[str, str], seconds: float) -> tuple[str | None, str]:
     """Standard output (None: not in time) and standard error. Arguments go by standard input: they may hold secrets."""
     nice = shutil.which("nice")
-    command = [*([nice, "-n", "15"] if nice else []), python, "-c", _SCRIPT]
+    command = [*([nice, "-n", _NICENESS] if nice else []), python, "-c", _SCRIPT]
     process = subprocess.Popen(
         command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         errors="replace", start_new_session=True,

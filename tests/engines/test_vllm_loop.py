@@ -155,7 +155,8 @@ def test_a_change_on_the_draft_model_is_kept_or_undone_as_measured(make) -> None
 
 def test_a_draft_that_never_fits_ends_with_speculation_off(make) -> None:  # type: ignore[no-untyped-def]
     daemon = make(
-        speculation=draft_model(3, "draft-bad"), rules=rules("guarded"), limits={**LIMITS, "allow_off": True}
+        speculation=draft_model(3, "draft-bad"), rules=rules("guarded"),
+        limits={**LIMITS, "allow_off": True, "observe": "180s"},
     )
     daemon.start()
     daemon.wait(daemon.serves, START, "the server serves")

@@ -81,7 +81,11 @@ def vllm_env() -> dict[str, str]:
     """What must be added to the environment of such a server."""
     return {
         "VLLM_CPU_KVCACHE_SPACE": "1",  # GB
-        "VLLM_CPU_OMP_THREADS_BIND": "0",  # compute on core 0 alone: figures repeat, and core 1 is left for the load
+        # The engine computes in its own process, in one thread: the usual worker process beside it is waited for by
+        # spinning, and the two of them leave a machine of two cores nothing; a daemon, a check of a command line or a
+        # second server there got a hundredth of a core (Linux 6.18), and a start took twice as long.
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "OMP_NUM_THREADS": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
         # Without it `-m` looks into the working directory first, where a folder `vllm` would be taken for vLLM.
