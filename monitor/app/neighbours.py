@@ -25,6 +25,8 @@ Found = TypeVar("Found")
 
 #: The fleet is read again when somebody looks and the last reading is older than this (seconds).
 _FRESH_SECONDS = 30.0
+#: Curves of a day move by the hour, and cost more than all the rest: they are made anew after so long (seconds).
+_TRENDS_SECONDS = 300.0
 #: Longest waits of a page (seconds): for the first reading of the fleet, and for one thing that is asked for.
 _FIRST_SECONDS, _ASKED_SECONDS = 0.4, 4.0
 
@@ -47,7 +49,7 @@ class Neighbours:
         self._asked = asked_seconds
         #: The last reading, and since when (monotonic seconds); why the last try failed.
         self._newest: Others | None = None
-        self._tried_at = 0.0
+        self._tried_at = self._drawn_at = 0.0
         self._failed = ""
         self._reading: Future[Others] | None = None
         #: A question that was not answered in time.
@@ -66,7 +68,7 @@ class Neighbours:
             is_due = reading is None or self._clock.monotonic() - self._tried_at > _FRESH_SECONDS
             if is_due and (reading is None or reading.done()):
                 self._tried_at = self._clock.monotonic()
-                reading = self._reading = self._begin(lambda unit: read_others(unit, self.host, self._clock.now()))
+                reading = self._reading = self._begin(self._read)
                 reading.add_done_callback(self._was_read)
         if self._newest is None and reading is not None:
             wait([reading], self._first)
@@ -92,6 +94,13 @@ class Neighbours:
             self._jobs.put(None)
             self._thread.join(1.0)
             self._thread = None
+
+    def _read(self, unit: Unit) -> Others:
+        moment, newest = self._clock.monotonic(), self._newest
+        if newest is None or moment - self._drawn_at > _TRENDS_SECONDS:
+            self._drawn_at, newest = moment, None
+        trends = newest.trends if newest is not None else None
+        return read_others(unit, self.host, self._clock.now(), trends=trends)
 
     def _begin(self, find: Callable[[Unit], Found]) -> Future[Found]:
         with self._lock:

@@ -31,6 +31,7 @@ class Elsewhere:
     def __init__(self, history: History, servers: Sequence[Server]) -> None:
         self._history = history
         self._servers = {server.name: server for server in servers if server.gpu}
+        self._kinds: tuple[datetime, dict[ServerName, _Kind | None]] | None = None
         self._known: dict[_Asked, tuple[datetime, tuple[CostRow, ...]]] = {}
 
     def costs(self, group: Group, setting: Setting, now: datetime) -> tuple[tuple[CostRow, ...], ...]:
@@ -38,7 +39,11 @@ class Elsewhere:
 
         Nothing where a server of the group has no GPU named, or its model or release is not known to be one.
         """
-        kinds = {self._kind(name) for name in group.servers}
+        if self._kinds is None or self._kinds[0] != now:
+            # Once for all groups of an evaluation.
+            self._kinds = now, {name: self._kind(server) for name, server in self._servers.items()}
+        known = self._kinds[1]
+        kinds = {known.get(name) for name in group.servers}
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind is None:
             return ()
@@ -46,17 +51,16 @@ class Elsewhere:
         for name in self._servers:
             if len(found) == MOST_SERVERS:
                 break
-            if name in group.servers or self._kind(name) != kind:
+            if name in group.servers or known[name] != kind:
                 continue
             rows = self._rows((name, kind, setting.method, setting.draft_model), now)
             if rows:
                 found.append(rows)
         return tuple(found)
 
-    def _kind(self, name: ServerName) -> _Kind | None:
-        server = self._servers.get(name)
-        shown = {(life.model, life.engine_version) for life in self._history.newest_lives(name)} if server else set()
-        if server is None or server.gpu is None or len(shown) != 1:
+    def _kind(self, server: Server) -> _Kind | None:
+        shown = {(life.model, life.engine_version) for life in self._history.newest_lives(server.name)}
+        if server.gpu is None or len(shown) != 1:
             return None
         model, release = shown.pop()
         return (server.engine.value, server.gpu, model, release) if release is not None else None

@@ -152,6 +152,27 @@ class Digests(Sequence[Digest]):
         return Digest(moment(begun), seconds, drafted, _known(batch), _known(tokens))
 
 
+class Moments(Sequence[datetime]):
+    """Moments kept as microseconds since 1970, made when they are asked for: most readers look at a few."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, numbers: array[int]) -> None:
+        self._numbers = numbers
+
+    @overload
+    def __getitem__(self, place: int) -> datetime: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[datetime]: ...
+    def __getitem__(self, place: int | slice) -> datetime | list[datetime]:
+        if isinstance(place, slice):
+            return list(map(moment, self._numbers[place]))
+        return moment(self._numbers[place])
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
 def numbers_of(digests: Iterable[Digest]) -> array[float]:
     """Digests as numbers; what is not known is NaN."""
     found = array("d")

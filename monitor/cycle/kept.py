@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from monitor.cycle.folding import (
     Digests,
+    Moments,
     Pairs,
     fold,
     microseconds,
@@ -171,7 +172,7 @@ class Kept:
         lives, ends = old.lives[sums] + new.lives[rest], old.ends[sums] + new.ends[rest]
         digests = old.digests[span_of_numbers(sums)] + new.digests[span_of_numbers(rest)]
         return Track(
-            Pairs(lives, old.intervals[sums] + new.intervals[rest]), lives, list(map(moment, ends)), Digests(digests)
+            Pairs(lives, old.intervals[sums] + new.intervals[rest]), lives, Moments(ends), Digests(digests)
         )
 
     def _sum_up(self, until: datetime) -> None:

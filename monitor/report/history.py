@@ -93,14 +93,16 @@ def history(unit: Unit, servers: Sequence[ServerName], span: Span, now: datetime
     `changes` and `alerts` are those of the span.
     """
     start = now - timedelta(seconds=span.seconds)
-    lives = [life for name in servers for life in unit.lives.of(name, start, now)]
+    # A life that ended just before may still close an interval of the span.
+    lives = {life.id: life for name in servers for life in unit.lives.of(name, start - timedelta(hours=1), now)}
     # What began within the span fills it, in steps that fit.
-    start = max(start, min((life.first_seen for life in lives), default=start))
+    begun = (life.first_seen for life in lives.values() if life.ended is None or life.ended > start)
+    start = max(start, min(begun, default=start))
     shown = next(one for one in SPANS.values() if one.seconds >= (now - start).total_seconds() - 1.0)
     coarse = next((step for step in (_COARSEST_SECONDS, _COARSE_SECONDS) if step <= shown.step), None)
     # Positions and histograms of many servers over months would be read for a few curves.
     details = len(servers) * shown.seconds <= 8 * SPANS["7d"].seconds
-    found = load_pairs(unit, servers, start, now, coarse=coarse, details=details)
+    found = load_pairs(unit, servers, start, now, coarse=coarse, details=details, known=lives)
     pairs = [pair for own in found.values() for pair in own]
     start = max(start, min((interval.start for _, interval in pairs), default=start))
     step = shown.step if coarse is not None else _fine_step(pairs, (now - start).total_seconds())

@@ -42,15 +42,20 @@ class Others:
         return next(str(found["name"]) for found in self.view["groups"] if server in self.members(found["name"]))
 
 
-def read_others(unit: Unit, host: str, now: datetime) -> Others:
-    """What the fleet's database says of the servers that other hosts than `host` watch."""
+def read_others(
+    unit: Unit, host: str, now: datetime, *, trends: Mapping[str, Sequence[float | None]] | None = None
+) -> Others:
+    """What the fleet's database says of the servers that other hosts than `host` watch.
+
+    `trends` are those of a reading a moment ago, which need not be made again.
+    """
     watched = [one for one in unit.servers.all(now) if one.retired_at is None]
     theirs = [one for one in watched if one.host != host]
     names = {one.server: one.host for one in theirs}
     servers = [_server(one) for one in theirs]
     return Others(
         at=now, view=overview(unit, with_known((), theirs), servers, now), hosts=names,
-        trends=day_trends(unit, with_known((), watched), now),
+        trends=day_trends(unit, with_known((), watched), now) if trends is None else trends,
         alerts=[one for one in unit.alerts.all() if one.state in _SHOWN and _is_about(one, theirs)],
     )  # fmt: skip
 
@@ -74,7 +79,7 @@ def joined(
                 groups[places[group["name"]]] = _as_one(groups[places[group["name"]]], theirs)
             else:
                 groups.append({**theirs, "is_here": False})
-        about = {(one.fingerprint, _stamp(one)): one for one in others.alerts
+        about = {(one.fingerprint, _stamp(one)) for one in others.alerts
                  if (one.fingerprint, one.active_since) not in ours}
         alerts += [{**view, "host": others.hosts.get(view["labels"].get("server"), view["labels"].get("host"))}
                    for view in others.view["alerts"] if (view["fingerprint"], view["since"]) in about]
