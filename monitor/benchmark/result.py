@@ -10,12 +10,9 @@ from datetime import datetime
 from statistics import fmean, variance
 from typing import Any, Final
 
-from monitor.model.record import Evidence
+from monitor.model.record import BENCHMARK, Evidence
 from monitor.model.server import ServerName
 from monitor.signals.uncertainty import student_t95
-
-#: What evidence of this kind is called.
-WHAT: Final = "benchmark"
 
 #: Numbers kept of each run: as vLLM's result calls them, and the factor to our units.
 _NUMBERS: Final[Mapping[str, tuple[str, float]]] = {
@@ -84,7 +81,7 @@ def to_evidence(result: BenchResult) -> Evidence:
         "lives": json.dumps(result.lives), "setting": result.setting, "engine version": result.engine_version or "",
         "workload": result.workload, "digest": result.digest, "runs": json.dumps([dict(run) for run in result.runs]),
     }  # fmt: skip
-    return Evidence(result.id, result.server, result.at, WHAT, parts)
+    return Evidence(result.id, result.server, result.at, BENCHMARK, parts)
 
 
 def from_evidence(evidence: Iterable[Evidence]) -> list[BenchResult]:
@@ -96,7 +93,7 @@ def from_evidence(evidence: Iterable[Evidence]) -> list[BenchResult]:
             workload=one.parts["workload"], digest=one.parts["digest"], runs=tuple(json.loads(one.parts["runs"])),
         )
         for one in evidence
-        if one.what == WHAT
+        if one.what == BENCHMARK
     ]
 
 

@@ -207,6 +207,8 @@ class ReportRecord:
 #: nothing of an incident.
 PLAN, SCHEDULE = "plan", "schedule"
 WORKED_OUT = frozenset({PLAN, SCHEDULE})
+#: And what a benchmark measured, which is part of a server's life and kept as long.
+BENCHMARK = "benchmark"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,8 @@ def store_page(unit: Unit, page: Page, *, ship: bool = False) -> None:
 
     With `ship` it is queued for the fleet's database.
     """
-    for life in page.lives:
-        if unit.lives.get(life.id) is None:
-            unit.lives.add(life)
-        else:
-            unit.lives.update(life)
-    for head in page.heads:
-        unit.heads.put(head)
+    unit.lives.put(page.lives)
+    unit.heads.put(page.heads)
     unit.intervals.add(page.intervals)
     unit.readings.put(page.last)
     if ship:
@@ -51,10 +46,8 @@ def store_page_again(unit: Unit, page: Page, *, ship: bool = False) -> None:
         elif stored.ended is None:
             unit.lives.update(life)
     unit.intervals.add(page.intervals, skip_known=True)
-    for head in page.heads:
-        known = unit.heads.get(head.life)
-        if known is None or known.at < head.at:
-            unit.heads.put(head)
+    known = {head.life: unit.heads.get(head.life) for head in page.heads}
+    unit.heads.put(head for head in page.heads if (old := known[head.life]) is None or old.at < head.at)
     last = unit.readings.get(page.last.reading.server)
     if last is None or last.reading.scraped_at < page.last.reading.scraped_at:
         unit.readings.put(page.last)

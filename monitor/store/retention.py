@@ -14,6 +14,7 @@ from monitor.model.alert import AlertState
 from monitor.model.decision import Action, DecisionState
 from monitor.model.life import LifeId
 from monitor.model.notice import DeliveryState
+from monitor.model.record import BENCHMARK
 from monitor.model.server import ServerName
 from monitor.store.api import Retention
 from monitor.store.database import Database
@@ -105,7 +106,7 @@ def _old(now: datetime, raw: datetime, keep: Retention) -> Iterator[Old]:
     yield CommandRow, CommandRow.done_at < notices
     # Benchmarks are part of what a server's life was.
     evidence = now - timedelta(days=keep.evidence_days)
-    yield EvidenceRow, or_(EvidenceRow.at < history, and_(EvidenceRow.at < evidence, EvidenceRow.what != "benchmark"))
+    yield EvidenceRow, or_(EvidenceRow.at < history, and_(EvidenceRow.at < evidence, EvidenceRow.what != BENCHMARK))
     yield AuditRow, AuditRow.at < history
     yield SilenceRow, SilenceRow.ends_at < history
     yield PauseRow, PauseRow.until < history

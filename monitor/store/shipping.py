@@ -90,8 +90,7 @@ def adopt(shared: Store, local: Store, servers: Iterable[ServerName], since: dat
             unit.lives.put(_ended(life, now) for life in known if life.id not in lives)
             unit.heads.remove(life.id for life in known)
         unit.lives.put(lives.values())
-        for head in (head for own in heads.values() for head in own.values()):
-            unit.heads.put(head)
+        unit.heads.put(head for own in heads.values() for head in own.values())
         return unit.intervals.add(intervals, skip_known=True)
 
 
@@ -130,7 +129,5 @@ def _write(
     lives = [life for life in batch.lives if life.server in ours]
     unit.lives.put(lives)
     stored = unit.intervals.add((one for one in batch.intervals if one.server in ours), skip_known=True)
-    for life in lives:
-        if (head := batch.heads.get(life.id)) is not None:
-            unit.heads.put(head)
+    unit.heads.put(batch.heads[life.id] for life in lives if life.id in batch.heads)
     return stored, ours, lost

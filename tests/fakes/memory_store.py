@@ -184,10 +184,11 @@ class Heads:
     def get(self, life: LifeId) -> Head | None:
         return self._tables.heads.get(life)
 
-    def put(self, head: Head) -> None:
-        if head.life not in self._tables.lives.rows:
-            raise StoreError(f"heads: life {head.life} is not in the store")
-        self._tables.heads.put(head)
+    def put(self, heads: Iterable[Head]) -> None:
+        for head in heads:
+            if head.life not in self._tables.lives.rows:
+                raise StoreError(f"heads: life {head.life} is not in the store")
+            self._tables.heads.put(head)
 
     def remove(self, lives: Iterable[LifeId]) -> None:
         gone = set(lives)

@@ -41,8 +41,8 @@ class Heads(Protocol):
     def get(self, life: LifeId) -> Head | None:
         """The head of that life; None where it has none yet."""
 
-    def put(self, head: Head) -> None:
-        """Store a life's newest head in place of its last; the life must be stored."""
+    def put(self, heads: Iterable[Head]) -> None:
+        """Store each life's newest head in place of its last; the lives must be stored."""
 
     def remove(self, lives: Iterable[LifeId]) -> None:
         """Forget the heads of these lives: whoever goes on with them counts from its own first page."""

@@ -76,9 +76,9 @@ class SqlHeads:
         """The head of that life."""
         return self._rows.one(HeadRow.life == life)
 
-    def put(self, head: Head) -> None:
-        """Store a life's newest head."""
-        self._rows.put([head])
+    def put(self, heads: Iterable[Head]) -> None:
+        """Store the newest heads of lives."""
+        self._rows.put(heads)
 
     def remove(self, lives: Iterable[LifeId]) -> None:
         """Forget the heads of these lives."""

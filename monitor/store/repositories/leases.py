@@ -27,13 +27,27 @@ class SqlLeases:
 
     def hold(self, names: Iterable[str], holder: str, ttl_seconds: float, now: datetime) -> dict[str, Lease]:
         """Take or prolong many at once; those that `holder` has now."""
+        if not holder or ttl_seconds <= 0:
+            raise StoreError(f"leases: holder {holder!r}, {ttl_seconds} s: expected a name and more than 0 s")
         # In the order of their names: two daemons never wait for each other in a circle.
         wanted = sorted(set(names))
         if not wanted:
             return {}
         present, expiry = self._present(now), self._expiry(ttl_seconds, now)
         rows = [{"name": name, "holder": holder, "fence": 1, "expires_at": expiry} for name in wanted]
-        statement = self._take(new_rows(self._connection.dialect.name, LeaseRow).values(rows), holder, present, expiry)
+        # Taken where they are free, released or over; prolonged where `holder` has them.
+        mine = and_(LeaseRow.holder == holder, LeaseRow.expires_at > present)
+        fence = case((mine, LeaseRow.fence), else_=LeaseRow.fence + 1)
+        statement = (
+            new_rows(self._connection.dialect.name, LeaseRow)
+            .values(rows)
+            .on_conflict_do_update(
+                index_elements=[LeaseRow.name],
+                set_={"holder": holder, "expires_at": expiry, "fence": fence},
+                where=or_(LeaseRow.holder.in_((_NOBODY, holder)), LeaseRow.expires_at <= present),
+            )
+            .returning(*_COLUMNS)
+        )
         return {row.name: Lease(*row) for row in self._connection.execute(statement)}
 
     def standing(self, prefix: str, now: datetime) -> list[tuple[Lease, bool]]:
@@ -62,12 +76,7 @@ class SqlLeases:
 
     def acquire(self, name: str, holder: str, ttl_seconds: float, now: datetime) -> Lease | None:
         """Take the lease where it is free, or keep it where `holder` has it; None where another has it."""
-        if not holder or ttl_seconds <= 0:
-            raise StoreError(f"lease {name}: holder {holder!r}, {ttl_seconds} s: expected a name and more than 0 s")
-        present, expiry = self._present(now), self._expiry(ttl_seconds, now)
-        insert = new_rows(self._connection.dialect.name, LeaseRow)
-        insert = insert.values(name=name, holder=holder, fence=1, expires_at=expiry)
-        return self._lease(self._take(insert, holder, present, expiry))
+        return self.hold([name], holder, ttl_seconds, now).get(name)
 
     def renew(self, lease: Lease, ttl_seconds: float, now: datetime) -> Lease | None:
         """Prolong a lease that is still held; None where it is lost."""
@@ -82,19 +91,6 @@ class SqlLeases:
     def get(self, name: str) -> Lease | None:
         """The lease as stored, expired or not."""
         return self._lease(select(*_COLUMNS).where(LeaseRow.name == name, LeaseRow.holder != _NOBODY))
-
-    def _take(self, insert: Any, holder: str, present: Any, expiry: Any) -> Any:
-        """An insert that takes leases which are free, released or over, and prolongs those that `holder` has."""
-        mine = and_(LeaseRow.holder == holder, LeaseRow.expires_at > present)
-        return insert.on_conflict_do_update(
-            index_elements=[LeaseRow.name],
-            set_={
-                "holder": holder,
-                "expires_at": expiry,
-                "fence": case((mine, LeaseRow.fence), else_=LeaseRow.fence + 1),
-            },
-            where=or_(LeaseRow.holder.in_((_NOBODY, holder)), LeaseRow.expires_at <= present),
-        ).returning(*_COLUMNS)
 
     def _is(self, lease: Lease) -> tuple[Any, ...]:
         return (LeaseRow.name == lease.name, LeaseRow.holder == lease.holder, LeaseRow.fence == lease.fence)

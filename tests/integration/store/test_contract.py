@@ -62,7 +62,7 @@ class TestUnits:
     def test_a_unit_that_raises_is_undone_as_a_whole(self, store: Store) -> None:
         with pytest.raises(RuntimeError), store.write() as unit:
             unit.lives.add(life())
-            unit.heads.put(head(life()))
+            unit.heads.put([head(life())])
             raise RuntimeError("in between")
         with store.read() as unit:
             assert unit.lives.get(life().id) is None
@@ -163,10 +163,10 @@ class TestHeads:
     def test_counts_come_back_to_the_last_digit(self, store: Store) -> None:
         with store.write() as unit:
             unit.lives.add(life())
-            unit.heads.put(head(life()))
+            unit.heads.put([head(life())])
         with store.write() as unit:
             assert unit.heads.get(life().id) == head(life())
-            unit.heads.put(head(life(), at(15), 2.0))
+            unit.heads.put([head(life(), at(15), 2.0)])
         with store.read() as unit:
             found = unit.heads.get(life().id)
         assert found == head(life(), at(15), 2.0)
@@ -178,7 +178,7 @@ class TestHeads:
         with store.write() as unit:
             for each in (over, open_, other):
                 unit.lives.add(each)
-                unit.heads.put(head(each))
+                unit.heads.put([head(each)])
             unit.lives.add(life("headless"))
         with store.read() as unit:
             assert unit.heads.of_server(A) == {open_.id: head(open_)}
@@ -186,7 +186,7 @@ class TestHeads:
 
     def test_a_head_without_its_life_is_refused(self, store: Store) -> None:
         with pytest.raises(StoreError), store.write() as unit:
-            unit.heads.put(head(life()))
+            unit.heads.put([head(life())])
 
 
 class TestIntervals:
@@ -260,10 +260,10 @@ class TestIntervals:
         """Given a page counted once, when it is counted again, then neither interval nor head changes."""
         with store.write() as unit:
             unit.lives.add(life())
-            unit.heads.put(head(life(), at(15)))
+            unit.heads.put([head(life(), at(15))])
             unit.intervals.add([interval(life(), 15)])
         with pytest.raises(StoreError), store.write() as unit:
-            unit.heads.put(head(life(), at(15), 9.0))
+            unit.heads.put([head(life(), at(15), 9.0)])
             unit.intervals.add([interval(life(), 15)])
         with store.read() as unit:
             assert unit.heads.get(life().id) == head(life(), at(15))
@@ -717,8 +717,8 @@ class TestManyAtOnce:
         with store.write() as unit:
             unit.lives.put([one, other])
             unit.lives.put([replace(one, ended=at(5))])
-            unit.heads.put(head(one))
-            unit.heads.put(head(other))
+            unit.heads.put([head(one)])
+            unit.heads.put([head(other)])
             unit.heads.remove([one.id, LifeId("nobody")])
         with store.read() as unit:
             assert (unit.lives.get(one.id), unit.lives.get(other.id)) == (replace(one, ended=at(5)), other)

@@ -45,7 +45,7 @@ def fill(store: SqlStore, server: ServerName = A, name: str = "a") -> None:
     born = life(f"{name}/m/0/1", server)
     with store.write() as unit:
         unit.lives.add(born)
-        unit.heads.put(head(born, at(15 * 700)))
+        unit.heads.put([head(born, at(15 * 700))])
         unit.intervals.add([interval(born, 15.0 * n) for n in range(1, 701)])
         unit.readings.put(reading(server))
         unit.servers.put([watched(name)])

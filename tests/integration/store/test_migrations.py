@@ -119,7 +119,7 @@ def fill(store: Store) -> None:
     """A row in every table that others refer to."""
     with store.write() as unit:
         unit.lives.add(life())
-        unit.heads.put(head(life()))
+        unit.heads.put([head(life())])
         unit.intervals.add([interval(life(), 15)])
         unit.readings.put(reading())
         unit.decisions.add(decision("1"))

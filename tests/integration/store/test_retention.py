@@ -81,7 +81,7 @@ def test_open_lives_stay_and_ended_ones_go_with_their_heads(store: Store) -> Non
     with store.write() as unit:
         for each in (open_, over, fresh):
             unit.lives.add(each)
-            unit.heads.put(head(each))
+            unit.heads.put([head(each)])
     store.prune(at(9.5 * DAY), KEEP)
     with store.read() as unit:
         assert [unit.lives.get(each.id) for each in (open_, over, fresh)] == [open_, over, fresh]

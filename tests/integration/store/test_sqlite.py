@@ -330,14 +330,14 @@ class TestReaders:
     def test_beside_a_running_daemon(self, local: SqlStore, path: Path) -> None:
         with local.write() as unit:
             unit.lives.add(life())
-            unit.heads.put(head(life()))
+            unit.heads.put([head(life())])
         assert self.heads_seen(path) == 1
         assert as_reader(path.parent, lambda: self.heads_seen(path)) == 1
 
     def test_after_the_daemon_has_stopped(self, local: SqlStore, path: Path) -> None:
         with local.write() as unit:
             unit.lives.add(life())
-            unit.heads.put(head(life()))
+            unit.heads.put([head(life())])
         local.close()
         assert [file.name for file in path.parent.iterdir()] == ["local.db"]
         assert as_reader(path.parent, lambda: self.heads_seen(path)) == 1

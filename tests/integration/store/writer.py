@@ -31,7 +31,7 @@ def main(path: str, pause_after: int) -> None:
         counts = SpeculationCounts(DRAFTS * page, 3 * DRAFTS * page, 2 * DRAFTS * page)
         grown = SpeculationCounts(DRAFTS, 3 * DRAFTS, 2 * DRAFTS)
         with store.write(durable=False) as unit:
-            unit.heads.put(replace(head(life(), at(15 * page)), counts=Counts(speculation=counts)))
+            unit.heads.put([replace(head(life(), at(15 * page)), counts=Counts(speculation=counts))])
             if page > pause_after:
                 say("between")
                 threading.Event().wait()

@@ -55,7 +55,7 @@ def test_a_life_ends_an_hour_after_its_server_left_and_not_before() -> None:
     born = replace(life("b/m/0/1", B), ended=None)
     with store.write() as unit:
         unit.lives.add(born)
-        unit.heads.put(head(born, at(50)))
+        unit.heads.put([head(born, at(50))])
     note(store, at(60), A)
     assert end_lives_of_retired(store, at(60 + 3599)) == 0
     assert end_lives_of_retired(store, at(60 + 3601)) == 1

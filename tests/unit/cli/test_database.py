@@ -28,7 +28,7 @@ def fill(folder: Path) -> None:
     born = life()
     with store.write() as unit:
         unit.lives.add(born)
-        unit.heads.put(head(born, at(7200)))
+        unit.heads.put([head(born, at(7200))])
         unit.intervals.add([interval(born, 15.0 * n) for n in range(1, 481)])
         unit.readings.put(reading())
     store.roll_up(at(7200))
