@@ -66,6 +66,21 @@ class Histogram:
         return lower
 
 
+    def at_most(self, threshold: float) -> float:
+        """Observations of at most `threshold`, interpolated inside its bucket as PromQL's `histogram_fraction` does.
+
+        What lies beyond the last finite edge is above any threshold: how far above, nobody knows.
+        """
+        below, lower = 0.0, 0.0
+        for edge, reached in zip(self.edges, self.cumulative, strict=True):
+            if threshold < edge:
+                if math.isinf(edge) or threshold <= lower:
+                    return below
+                return below + (reached - below) * (threshold - lower) / (edge - lower)
+            below, lower = reached, edge
+        return below
+
+
 @lru_cache(maxsize=4096)
 def _rise(edges: tuple[float, ...]) -> bool:
     """Whether edges rise strictly: a few tuples of them, asked about for every histogram."""

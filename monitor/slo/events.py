@@ -49,7 +49,7 @@ def events_of(slo: Slo, interval: Interval) -> Events | None:
         histogram = _histogram(slo.indicator, interval)
         if histogram is None or slo.threshold is None or not histogram.edges:
             return None
-        return Events(observations_below(histogram, slo.threshold), histogram.cumulative[-1])
+        return Events(histogram.at_most(slo.threshold), histogram.cumulative[-1])
     if slo.indicator is Indicator.AVAILABILITY:
         return _answers(interval.traffic)
     return None
@@ -69,21 +69,6 @@ def _histogram(indicator: Indicator, interval: Interval) -> Histogram | None:
         case Indicator.E2E_REQUEST:
             return latency.e2e_request
     return None
-
-
-def observations_below(histogram: Histogram, threshold: float) -> float:
-    """Observations of at most `threshold`, interpolated inside its bucket as PromQL's `histogram_fraction` does.
-
-    What lies beyond the last finite edge is above any threshold: how far above, nobody knows.
-    """
-    below, lower = 0.0, 0.0
-    for edge, reached in zip(histogram.edges, histogram.cumulative, strict=True):
-        if threshold < edge:
-            if edge == float("inf") or threshold <= lower:
-                return below
-            return below + (reached - below) * (threshold - lower) / (edge - lower)
-        below, lower = reached, edge
-    return below
 
 
 def _answers(traffic: TrafficCounts | None) -> Events | None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.intervals.adding import pool_histograms
+from monitor.model.counts import Histogram
 from monitor.tuning.blocks import Block
+
+#: Standard errors by which slow answers must outnumber the usual share of them: chance does that once in a thousand.
+CHANCE_ERRORS = 3.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +89,13 @@ def _mean_kv(blocks: Sequence[Block]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _p95(name: str, blocks: Sequence[Block], guards: Guards) -> float | None:
-    pooled = pool_histograms(b.time_to_first_token if name == "TTFT" else b.time_per_output_token for b in blocks)
-    return pooled.quantile(0.95) if pooled is not None and pooled.count >= guards.min_observations else None
+def _seen(name: str, block: Block) -> Histogram | None:
+    return block.time_to_first_token if name == "TTFT" else block.time_per_output_token
+
+
+def _pooled(name: str, blocks: Sequence[Block], guards: Guards) -> Histogram | None:
+    found = pool_histograms(_seen(name, block) for block in blocks)
+    return found if found is not None and found.count >= guards.min_observations else None
 
 
 def _latency(
@@ -94,14 +103,35 @@ def _latency(
     limit: float | None,
 ) -> str | None:
     """Harm to a latency: over its SLO while the others (or the time before) are inside, or far worse than before."""
-    now, usual, others = _p95(name, recent, guards), _p95(name, before, guards), _p95(name, controls, guards)
+    pooled = [_pooled(name, blocks, guards) for blocks in (recent, before, controls)]
+    now, usual, others = (one.quantile(0.95) if one is not None else None for one in pooled)
     if now is None:
         return None
-    peer = others if others is not None else usual
-    if limit is not None and now > limit and peer is not None and peer <= limit:
+    peer, reference = (others, pooled[2]) if others is not None else (usual, pooled[1])
+    if peer is None or reference is None:
+        return None
+    if limit is not None and now > limit >= peer and _is_lasting(name, recent, reference, limit):
         return f"{name} p95 is {now:.3g} s, over its limit of {limit:.3g} s ({peer:.3g} s elsewhere)"
     floor = max(x for x in (usual, others, 0.0) if x is not None)
     least = guards.ttft_harm_seconds if name == "TTFT" else guards.tpot_harm_seconds
-    if floor > 0 and now > guards.latency_factor * floor and now - floor > least:
+    bound = max(guards.latency_factor * floor, floor + least)
+    if floor > 0 and now > bound and _is_lasting(name, recent, reference, bound):
         return f"{name} p95 is {now:.3g} s, {now / floor:.1f} times what it was"
     return None
+
+
+def _is_lasting(name: str, recent: Sequence[Block], reference: Histogram, bound: float) -> bool:
+    """Whether more observations lie above `bound` than chance has it (`CHANCE_ERRORS`), and some in every block.
+
+    The p95 of twenty requests is the second slowest of them: two that waited for something else in the same second
+    would take a change back.
+    """
+    found = [seen for block in recent if (seen := _seen(name, block)) is not None and seen.edges]
+    slow = [seen.cumulative[-1] - seen.at_most(bound) for seen in found]
+    number = sum(seen.cumulative[-1] for seen in found)
+    total = reference.cumulative[-1]
+    share = (total - reference.at_most(bound) + 1.0) / (total + 2.0)
+    expected = share * number
+    if len(found) < len(recent) or min(slow) <= 0:
+        return False
+    return sum(slow) > expected + CHANCE_ERRORS * math.sqrt(expected * (1.0 - share)) + 1.0

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from monitor.model.counts import Histogram
 from monitor.model.slo import Indicator
-from monitor.slo.events import Events, Share, events_of, observations_below, share_of
+from monitor.slo.events import Events, Share, events_of, share_of
 from tests.unit.slo.slos import INF, histogram, interval, slo
 
 
@@ -16,7 +16,7 @@ from tests.unit.slo.slos import INF, histogram, interval, slo
 )
 def test_observations_below_a_threshold_are_interpolated_in_their_bucket(threshold: float, below: float) -> None:
     """As PromQL's histogram_fraction x count; beyond the last finite edge nothing is known to be good."""
-    assert observations_below(histogram(10, 20, 60, 64), threshold) == pytest.approx(below)
+    assert histogram(10, 20, 60, 64).at_most(threshold) == pytest.approx(below)
 
 
 @settings(deadline=None)
@@ -28,7 +28,7 @@ def test_more_observations_lie_below_a_higher_threshold(counts: list[float], one
     cumulative = tuple(sum(counts[: i + 1]) for i in range(len(counts)))
     found = Histogram(edges, cumulative, 0.0, cumulative[-1])
     low, high = sorted((one, other))
-    assert 0.0 <= observations_below(found, low) <= observations_below(found, high) + 1e-9 <= cumulative[-1] + 1e-6
+    assert 0.0 <= found.at_most(low) <= found.at_most(high) + 1e-9 <= cumulative[-1] + 1e-6
 
 
 class TestLatency:

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from monitor.intervals.adding import pool_histograms
 from monitor.model.rollout import Outcome
 from monitor.tuning.blocks import Block, blocks_of, slot_of
 from monitor.tuning.bootstrap import standard_error
@@ -224,6 +225,20 @@ def test_twice_a_latency_that_nobody_feels_trips_nothing(name, usual, now):
     before = [block(slot, **{name: histogram(usual, 100.0)}) for slot in range(10)]
     after = [block(slot, **{name: histogram(now, 100.0)}) for slot in range(10, 13)]
     assert tripped(before, after, [], Guards()) is None
+
+
+def test_a_few_slow_answers_of_one_moment_trip_nothing():
+    # Four of thirty were slow, all in the second of three blocks: the p95 is three times what it was.
+    before = [block(slot, time_to_first_token=histogram(0.04, 10.0)) for slot in range(10)]
+    calm, hit = histogram(0.04, 10.0), pool_histograms([histogram(0.04, 6.0), histogram(0.3, 4.0)])
+    after = [block(slot, time_to_first_token=hit if slot == 11 else calm) for slot in range(10, 13)]
+    assert tripped(before, after, [], Guards()) is None
+    assert tripped(before, after, [], Guards(ttft_seconds=0.1)) is None
+    # Two in each of them are more than chance has it, and last.
+    hit = pool_histograms([histogram(0.04, 8.0), histogram(0.3, 2.0)])
+    after = [block(slot, time_to_first_token=hit) for slot in range(10, 13)]
+    assert "times what it was" in tripped(before, after, [], Guards())
+    assert "over its limit" in tripped(before, after, [], Guards(ttft_seconds=0.09))
 
 
 def test_what_the_controls_suffer_too_is_not_the_fault_of_the_change():
