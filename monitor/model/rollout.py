@@ -25,6 +25,14 @@ class RolloutState(StrEnum):
     ABANDONED = "abandoned"
 
 
+class Ending(StrEnum):
+    """What became of a change or a rollout: it stands, it was taken back, or neither yet."""
+
+    KEPT = "kept"
+    UNDONE = "undone"
+    OPEN = "open"
+
+
 class ChangeState(StrEnum):
     """The steps of one change of one server."""
 
@@ -43,6 +51,19 @@ class ChangeState(StrEnum):
     def is_final(self) -> bool:
         """Whether nothing more happens to the change."""
         return self in (ChangeState.PROMOTED, ChangeState.ROLLED_BACK, ChangeState.ABANDONED)
+
+
+_UNDONE = frozenset({ChangeState.UNDOING, ChangeState.ROLLED_BACK, ChangeState.ABANDONED})
+
+
+def ending(state: str) -> Ending:
+    """What became of a change or rollout in that state, the one answer for charts, tables and sums.
+
+    An abandoned change counts as undone: its server runs as before. One on its way back cannot be kept any more.
+    """
+    if state == ChangeState.PROMOTED:
+        return Ending.KEPT
+    return Ending.UNDONE if state in _UNDONE else Ending.OPEN
 
 
 class Outcome(StrEnum):

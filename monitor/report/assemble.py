@@ -58,7 +58,7 @@ def assemble(
     changes = [change for name in names for change in unit.changes.of_server(name, start) if change.entered_at < end]
     alerts = [a for a in unit.alerts.since(start) if a.fired_at is not None and a.fired_at < end]
     inputs = Inputs(
-        key=key, start=start, end=end, made_at=now, host=host, groups=groups, pairs={},
+        key=key, start=start, end=end, made_at=now, host=host, pairs={},
         decisions={str(name): decision for name, decision in decisions.items()}, changes=changes, alerts=alerts,
         target_acceptance=target, simulated=simulated, notes=tuple(filter(None, [note(len(names))])),
     )  # fmt: skip

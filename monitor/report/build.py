@@ -10,7 +10,7 @@ from monitor.model.alert import Alert, Severity
 from monitor.model.decision import Action, Decision, DecisionState
 from monitor.model.interval import Interval
 from monitor.model.life import Life
-from monitor.model.rollout import Change
+from monitor.model.rollout import Change, Ending, ending
 from monitor.model.server import Group, ServerName
 from monitor.model.signal import SignalSet
 from monitor.report.content import (
@@ -52,7 +52,6 @@ class Inputs:
     end: datetime
     made_at: datetime
     host: str
-    groups: Sequence[Group]
     pairs: Mapping[ServerName, Sequence[Pair]]
     hours: Mapping[ServerName, Sequence[Pair]] | None = None
     decisions: Mapping[str, Decision | None] = field(default_factory=dict)
@@ -66,13 +65,11 @@ class Inputs:
     points: int = TREND_POINTS
 
 
-def build(inputs: Inputs) -> WeeklyReport:
-    """The report; a server or a group without data is in it and says so."""
-    return whole(inputs, [group_report(inputs, group) for group in sorted(inputs.groups, key=lambda g: g.name)])
-
-
 def whole(inputs: Inputs, parts: Sequence[GroupReport]) -> WeeklyReport:
-    """The report from the parts of its groups, by name; their objectives are told here."""
+    """The report from the parts of its groups, by name; their objectives are told here.
+
+    A server or a group without data is in it and says so.
+    """
     groups = tuple(
         replace(part, slos=tuple(_slo(status, part.name) for status in inputs.slos if part.name in status.groups))
         for part in parts
@@ -205,6 +202,7 @@ def _change(change: Change) -> ChangeReport:
         new=change.proposed.describe(),
         outcome=change.state.value if change.outcome is None else f"{change.state.value} ({change.outcome.value})",
         sentence=change.sentence,
+        ending=ending(change.state),
         gain=measured.gain if measured else None,
         gain_low=measured.gain_low if measured else None,
         gain_high=measured.gain_high if measured else None,
@@ -270,8 +268,8 @@ def _todo(groups: Sequence[GroupReport]) -> tuple[Todo, ...]:
 def _headline(groups: Sequence[GroupReport], todo: Sequence[Todo]) -> str:
     servers = sum(len(group.servers) for group in groups)
     changes = [change for group in groups for change in group.changes]
-    kept = [c for c in changes if c.outcome.startswith("promoted")]
-    undone = [c for c in changes if c.outcome.startswith("rolled_back")]
+    kept = [c for c in changes if c.ending is Ending.KEPT]
+    undone = [c for c in changes if c.ending is Ending.UNDONE]
     parts = [f"{servers} server{'s' if servers != 1 else ''} in {len(groups)} group{'s' if len(groups) != 1 else ''}"]
     if changes:
         parts.append(f"{len(changes)} change{'s' if len(changes) != 1 else ''}: {len(kept)} kept, {len(undone)} undone")

@@ -11,13 +11,7 @@ from monitor.show.lines import Chart, Line, Mark
 
 def marks(changes: Sequence[ChangeReport]) -> tuple[Mark, ...]:
     """Where changes were made, by how they ended."""
-    return tuple(Mark(change.at, change.new.split(",")[-1].strip(), _kind(change.outcome)) for change in changes)
-
-
-def _kind(outcome: str) -> str:
-    if outcome.startswith("promoted"):
-        return "kept"
-    return "undone" if outcome.startswith(("rolled_back", "abandoned")) else "open"
+    return tuple(Mark(change.at, change.new.split(",")[-1].strip(), change.ending.value) for change in changes)
 
 
 def trend_charts(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from monitor.model.rollout import Ending
 from monitor.model.server import Mode
 
 
@@ -51,6 +52,7 @@ class ChangeReport:
     new: str
     outcome: str
     sentence: str
+    ending: Ending
     gain: float | None = None
     gain_low: float | None = None
     gain_high: float | None = None

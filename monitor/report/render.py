@@ -82,9 +82,6 @@ def _environment(html: bool) -> Environment:
         signed=lambda v: figure_text(v, "signed"), cell=_cell,
     )
     environment.globals.update(rows=ROWS, moved=change_text)
-    environment.tests.update(
-        kept=lambda outcome: outcome.startswith("promoted"), undone=lambda outcome: outcome.startswith("rolled_back")
-    )
     return environment
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from monitor.model.rollout import ending
 from monitor.show.figures import figure
 from monitor.show.lines import Chart, Line, Mark, line_chart, summary
 from monitor.show.small import band_svg
@@ -72,15 +73,10 @@ def drawings(history: Mapping[str, Any], target: float) -> list[Drawing]:
 def marks_of(history: Mapping[str, Any]) -> tuple[Mark, ...]:
     """Changes by how they ended, and pages that fired."""
     changes = history["changes"]
-    marks = [Mark(_moment(one["began"]), one["to"].split(",")[-1].strip(), _kind(one)) for one in changes]
+    marks = [Mark(_moment(one["began"]), one["to"].split(",")[-1].strip(), ending(one["state"]).value)
+             for one in changes]
     marks += [Mark(_moment(a["since"]), a["name"], "alert") for a in history["alerts"] if a["severity"] == "page"]
     return tuple(marks)
-
-
-def _kind(change: Mapping[str, Any]) -> str:
-    if change["state"] == "promoted":
-        return "kept"
-    return "undone" if change["state"] in ("rolled_back", "abandoned", "undoing") else "open"
 
 
 def budget_drawings(course: Mapping[str, Any]) -> list[Drawing]:
@@ -88,7 +84,7 @@ def budget_drawings(course: Mapping[str, Any]) -> list[Drawing]:
     rows = course["rows"]
     times = [_moment(row["at"]) for row in rows]
     start = times[0] - timedelta(seconds=course["step_seconds"])
-    marks = [Mark(_moment(one["created_at"]), one["to"].split(",")[-1].strip(), _kind(one))
+    marks = [Mark(_moment(one["created_at"]), one["to"].split(",")[-1].strip(), ending(one["state"]).value)
              for one in course["rollouts"]]
     marks += [Mark(_moment(one["since"]), one["severity"], "alert") for one in course["alerts"]]
     left, burn = ([row[key] for row in rows] for key in ("error_budget_remaining", "burn_rate"))

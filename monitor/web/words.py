@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from monitor.model.rollout import ending
 from monitor.show import figures
 from monitor.show.small import bar_svg, spark_svg
 
@@ -47,5 +48,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "bar": _bar,
     "level": _level,
     "gain": lambda view: figures.gain(view["gain"], view["gain_low"], view["gain_high"]),
+    "ending": ending,
     "words": lambda text: str(text).replace("_", " "),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -24,8 +25,9 @@ from monitor.model.interval import Interval
 from monitor.model.life import Life, LifeId, Setting, StartEvidence
 from monitor.model.rollout import Change, ChangeId, ChangeState, Measured, Outcome, RolloutId
 from monitor.model.server import Group, GroupName, ServerName
-from monitor.report.build import Inputs, build
-from monitor.report.charts import trend_charts
+from monitor.report.build import Inputs, group_report, whole
+from monitor.report.charts import marks, trend_charts
+from monitor.report.content import WeeklyReport
 from monitor.report.render import to_html, to_json, to_markdown
 from monitor.show.picture import picture
 from monitor.signals.track import Pair
@@ -33,6 +35,7 @@ from monitor.signals.track import Pair
 START = datetime(2026, 3, 2, tzinfo=UTC)
 END = START + timedelta(days=7)
 SERVER = ServerName("chat-1")
+CHAT = Group(name=GroupName("chat"), servers=(SERVER,))
 NGRAM = Setting(method="ngram", num_speculative_tokens=2)
 
 
@@ -79,19 +82,19 @@ def change(state: ChangeState, outcome: Outcome, gain: float) -> Change:
     )
 
 
-def inputs(**changes: object) -> Inputs:
+def built(groups: Sequence[Group] = (CHAT,), **changes: object) -> WeeklyReport:
     base: dict[str, object] = {
         "key": "2026-W10", "start": START, "end": END, "made_at": END, "host": "h",
-        "groups": [Group(name=GroupName("chat"), servers=(SERVER,))],
         "pairs": {SERVER: history(START - timedelta(days=3), accepted=500.0) + history(START)},
         "decisions": {"chat": decision()},
         "changes": [change(ChangeState.PROMOTED, Outcome.MEASURED_BETTER, 0.18)],
     }
-    return Inputs(**{**base, **changes})  # type: ignore[arg-type]
+    inputs = Inputs(**{**base, **changes})  # type: ignore[arg-type]
+    return whole(inputs, [group_report(inputs, group) for group in groups])
 
 
 def test_the_figures_are_the_counts() -> None:
-    report = build(inputs())
+    report = built()
     server = report.groups[0].servers[0]
     assert server.figures["acceptance_rate"] == pytest.approx(0.6)
     assert server.figures["acceptance_length"] == pytest.approx(2.2)
@@ -103,7 +106,7 @@ def test_the_figures_are_the_counts() -> None:
 
 def test_the_trend_keeps_its_gaps_and_its_rates() -> None:
     pairs = history(START, count=5) + history(START + timedelta(days=3), count=5)
-    trend = build(inputs(pairs={SERVER: pairs})).groups[0].servers[0].trend
+    trend = built(pairs={SERVER: pairs}).groups[0].servers[0].trend
     rates = [point.acceptance_rate for point in trend]
     assert None in rates
     assert all(rate == pytest.approx(0.6) for rate in rates if rate is not None)
@@ -111,7 +114,7 @@ def test_the_trend_keeps_its_gaps_and_its_rates() -> None:
 
 
 def test_what_to_do_comes_first_with_its_worth_and_a_command() -> None:
-    report = build(inputs())
+    report = built()
     assert report.todo[0].command == "acceptd plan d1"
     speed = report.groups[0].generation_tokens_per_second
     assert speed is not None and report.todo[0].worth == pytest.approx(0.2 * speed)
@@ -124,7 +127,7 @@ def test_what_to_do_comes_first_with_its_worth_and_a_command() -> None:
 )
 def test_what_loses_or_is_settled_is_nothing_to_do(change: dict[str, object]) -> None:
     settled = replace(decision(), **change)  # type: ignore[arg-type]
-    assert build(inputs(decisions={"chat": settled})).todo == ()
+    assert built(decisions={"chat": settled}).todo == ()
 
 
 def test_a_firing_alert_is_something_to_do() -> None:
@@ -133,7 +136,7 @@ def test_a_firing_alert_is_something_to_do() -> None:
         fingerprint=fingerprint(labels), labels=labels, annotations={"summary": "chat-1 is down"},
         state=AlertState.FIRING, active_since=START, fired_at=START,
     )
-    report = build(inputs(alerts=[alert], decisions={}))
+    report = built(alerts=[alert], decisions={})
     assert [item.command for item in report.todo] == ["acceptd alerts"]
     assert "1 page" in report.headline
 
@@ -145,19 +148,19 @@ def test_a_change_is_dated_by_its_beginning_though_going_back_took_time() -> Non
         entered_at=begun + timedelta(hours=1), started_at=begun + timedelta(minutes=50),
         history=(f"{begun:%Y-%m-%dT%H:%M:%SZ} draining: draining chat-1", "later"),
     )
-    assert build(inputs(changes=[undone])).groups[0].changes[0].at == begun
+    assert built(changes=[undone]).groups[0].changes[0].at == begun
 
 
 @pytest.mark.parametrize("render", [to_html, to_markdown, to_json])
 def test_a_report_without_data_says_so(render: object) -> None:
-    report = build(inputs(pairs={}, decisions={}, changes=[]))
+    report = built(pairs={}, decisions={}, changes=[])
     text = render(report)  # type: ignore[operator]
     assert "No data in this period." in text
     assert "nan" not in text.lower().replace("nano", "")
 
 
 def test_each_form_tells_the_change_and_its_measured_gain() -> None:
-    report = build(inputs())
+    report = built()
     for text in (to_html(report), to_markdown(report)):
         assert "ngram, 3 tokens" in text
         assert "+18.0%" in text
@@ -178,7 +181,7 @@ class Tags(HTMLParser):
 def test_a_model_name_cannot_inject_markup_or_reach_outside() -> None:
     evil = "<script src='http://x'>|*a*"
     pairs = {SERVER: history(START, model=evil)}
-    report = build(inputs(pairs=pairs))
+    report = built(pairs=pairs)
     tags = Tags()
     tags.feed(to_html(report))
     assert not [tag for tag, _ in tags.seen if tag in ("script", "img", "link", "iframe")]
@@ -188,13 +191,28 @@ def test_a_model_name_cannot_inject_markup_or_reach_outside() -> None:
 
 
 def test_simulated_is_marked() -> None:
-    report = build(inputs(simulated=True))
+    report = built(simulated=True)
     assert "SIMULATED" in to_html(report)
     assert to_markdown(report).startswith("# SIMULATED")
 
 
 def test_a_chart_is_a_picture() -> None:
-    report = build(inputs())
+    report = built()
     group = report.groups[0]
     charts = trend_charts(group.servers[0].trend, group.changes, 0.6, report.start, report.end)
     assert picture("a $week$", charts).startswith(b"\x89PNG")
+
+
+def test_what_was_given_up_or_goes_back_is_undone_in_the_headline_the_table_and_the_charts() -> None:
+    ends = (
+        (ChangeState.PROMOTED, Outcome.MEASURED_BETTER), (ChangeState.ROLLED_BACK, Outcome.MEASURED_WORSE),
+        (ChangeState.ABANDONED, Outcome.DRAIN_TIMED_OUT), (ChangeState.UNDOING, Outcome.MEASURED_WORSE),
+        (ChangeState.OBSERVING, None),
+    )  # fmt: skip
+    report = built(changes=[replace(change(state, Outcome.NOT_PROVED, 0.1), outcome=why) for state, why in ends])
+    changes = report.groups[0].changes
+    assert [one.ending for one in changes] == ["kept", "undone", "undone", "undone", "open"]
+    assert "5 changes: 1 kept, 3 undone" in report.headline
+    assert '<td class="n">1 / 3</td>' in to_html(report)
+    assert [mark.kind for mark in marks(changes)] == [one.ending for one in changes]
+    assert json.loads(to_json(report))["groups"][0]["changes"][2]["ending"] == "undone"

@@ -10,12 +10,11 @@ import pytest
 
 from monitor.model.decision import Action, DecisionState, Reason
 from monitor.model.server import Group, GroupName, ServerName
-from monitor.report.build import build
 from monitor.report.render import SMALL_FLEET, summary_picture, to_html, to_markdown
 from monitor.report.weekly import confidence, covered_share, equal_load_change, hindrance, noise
 from monitor.signals.track import Pair
 from tests.fakes.story import alert
-from tests.unit.report.test_report import END, START, decision, history, inputs
+from tests.unit.report.test_report import END, START, built, decision, history
 from tests.unit.signals.windows import NOON, interval, life
 
 WEEK = timedelta(days=7)
@@ -118,21 +117,21 @@ def test_a_report_of_500_servers_is_one_page_by_groups_and_of_one_server_has_its
     names = [ServerName(f"s-{number}") for number in range(500)]
     groups = [Group(name=GroupName(f"g-{n}"), servers=tuple(names[n * 100 : n * 100 + 100])) for n in range(5)]
     pairs = {name: [(own, replace(one, server=name)) for own, one in shared[::8]] for name in names}
-    large = build(inputs(groups=groups, pairs=pairs, decisions={}, changes=[]))
+    large = built(groups=groups, pairs=pairs, decisions={}, changes=[])
     text = to_html(large)
     Balanced(text)
     assert len(names) > SMALL_FLEET and text.count("<svg") == 5 * 3
     assert all(f">{name}<" in text for name in names)
     assert len(text) < 2_000_000
-    small = to_html(build(inputs()))
+    small = to_html(built())
     Balanced(small)
     assert small.count("<svg") == 3 and "at equal load" in small
 
 
 def test_what_is_new_is_in_page_and_text() -> None:
-    report = build(inputs())
+    report = built()
     for text in (to_html(report), to_markdown(report)):
         assert "server-hours a week" in text and "Confidence: sure" in text and "pages a shift of eight hours" in text
     picture = summary_picture(report)
     assert picture is not None and picture.startswith(b"\x89PNG")
-    assert summary_picture(build(inputs(pairs={}, decisions={}, changes=[]))) is None
+    assert summary_picture(built(pairs={}, decisions={}, changes=[])) is None
