@@ -441,12 +441,6 @@ class Leases:
             fence = last.fence if held else last.fence + 1
         return self._put(Lease(name, holder, fence, now + timedelta(seconds=ttl_seconds)))
 
-    def renew(self, lease: Lease, ttl_seconds: float, now: datetime) -> Lease | None:
-        last = self._rows.get(lease.name)
-        if last is None or (last.holder, last.fence) != (lease.holder, lease.fence) or last.expires_at <= now:
-            return None
-        return self._put(replace(last, expires_at=now + timedelta(seconds=ttl_seconds)))
-
     def release(self, lease: Lease) -> None:
         last = self._rows.get(lease.name)
         if last is not None and (last.holder, last.fence) == (lease.holder, lease.fence):

@@ -88,9 +88,6 @@ class Leases(Protocol):
         Its own holder gets it again, prolonged, with the same fence while it has not expired.
         """
 
-    def renew(self, lease: Lease, ttl_seconds: float, now: datetime) -> Lease | None:
-        """Prolong a lease; None where it has expired or its fence is not the current one: it is lost then."""
-
     def release(self, lease: Lease) -> None:
         """Give a lease back; nothing happens where it is lost already."""
 

@@ -78,12 +78,6 @@ class SqlLeases:
         """Take the lease where it is free, or keep it where `holder` has it; None where another has it."""
         return self.hold([name], holder, ttl_seconds, now).get(name)
 
-    def renew(self, lease: Lease, ttl_seconds: float, now: datetime) -> Lease | None:
-        """Prolong a lease that is still held; None where it is lost."""
-        present, expiry = self._present(now), self._expiry(ttl_seconds, now)
-        held = (*self._is(lease), LeaseRow.expires_at > present)
-        return self._lease(update(LeaseRow).where(*held).values(expires_at=expiry).returning(*_COLUMNS))
-
     def release(self, lease: Lease) -> None:
         """Give a lease back; its row keeps the fence."""
         self._connection.execute(update(LeaseRow).where(*self._is(lease)).values(holder=_NOBODY))

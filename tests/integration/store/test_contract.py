@@ -463,7 +463,7 @@ class TestLeases:
             assert unit.leases.acquire("tuner", "host-b", 30, at(29)) is None
             theirs = unit.leases.acquire("tuner", "host-b", 30, at(30))
             assert theirs is not None and theirs.fence == 2
-            assert unit.leases.renew(mine, 30, at(31)) is None
+            assert unit.leases.confirm([mine], at(31)) == set()
             assert unit.leases.get("tuner") == theirs
         with store.read() as unit:
             assert unit.leases.get("tuner") == theirs
@@ -502,7 +502,7 @@ class TestLeases:
         with store.write() as unit:
             first = unit.leases.acquire("tuner", "host-a", 30, T0)
             assert first is not None
-            renewed = unit.leases.renew(first, 30, at(20))
+            renewed = unit.leases.acquire("tuner", "host-a", 30, at(20))
             assert renewed is not None and (renewed.fence, renewed.expires_at) == (1, at(50))
             again = unit.leases.acquire("tuner", "host-a", 60, at(49))
             assert again is not None and (again.fence, again.expires_at) == (1, at(109))
@@ -511,7 +511,7 @@ class TestLeases:
         with store.write() as unit:
             first = unit.leases.acquire("tuner", "host-a", 30, T0)
             assert first is not None
-            assert unit.leases.renew(first, 30, at(30)) is None
+            assert unit.leases.confirm([first], at(30)) == set()
             again = unit.leases.acquire("tuner", "host-a", 30, at(30))
             assert again is not None and again.fence == 2
 
@@ -521,7 +521,7 @@ class TestLeases:
             assert first is not None
             unit.leases.release(first)
             assert unit.leases.get("tuner") is None
-            assert unit.leases.renew(first, 30, at(1)) is None
+            assert unit.leases.confirm([first], at(1)) == set()
             second = unit.leases.acquire("tuner", "host-b", 30, at(1))
             assert second is not None and second.fence == 2
             unit.leases.release(first)

@@ -102,13 +102,13 @@ class TestDaemons:
             assert unit.leases.acquire("tuner", "host-b", 60, wrong) is None
         with first.write() as unit:
             # Only now may it run out: a slow machine must not let it do so between two steps.
-            assert unit.leases.renew(mine, 0.2, wrong) is not None
+            assert unit.leases.acquire("tuner", "host-a", 0.2, wrong) is not None
         CLOCK.sleep(0.5)
         with second.write() as unit:
             theirs = unit.leases.acquire("tuner", "host-b", 60, T0)
         assert theirs is not None and theirs.fence == 2
         with first.write() as unit:
-            assert unit.leases.renew(mine, 60, T0) is None
+            assert unit.leases.confirm([mine], T0) == set()
 
     def test_a_deadlock_is_undone_and_run_again(self, daemon: Callable[[], Store]) -> None:
         stores = [daemon(), daemon()]
