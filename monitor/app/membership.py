@@ -155,8 +155,7 @@ class Member:
         present = [f"{HOST}{self.holder}", *(f"{POOL}{pool}/{self.holder}" for pool in pools), WATCHMAN]
         held = unit.leases.hold(present, self.holder, self.lease_seconds, now)
         members = _members(unit.leases.standing(POOL, now))
-        watched = {ServerName(lease.name[len(WATCH) :]): (lease, in_force)
-                   for lease, in_force in unit.leases.standing(WATCH, now)}
+        watched = _watched(unit, now)
         mine = {server for server, (lease, _) in watched.items() if lease.holder == self.holder}
         leaving = {
             server for server in mine
@@ -182,8 +181,8 @@ class Member:
 
     def _start_anew(self, unit: Unit, now: datetime) -> None:
         """Give back servers under our name whose fence is not the one we know: taken anew, they count as unknown."""
-        for lease, _ in unit.leases.standing(WATCH, now):
-            if lease.holder == self.holder and self._fences.get(ServerName(lease.name[len(WATCH) :])) != lease.fence:
+        for server, (lease, _) in _watched(unit, now).items():
+            if lease.holder == self.holder and self._fences.get(server) != lease.fence:
                 unit.leases.release(lease)
 
     def _may_take(
@@ -241,9 +240,14 @@ def preferred(hosts: Collection[str], server: ServerName) -> str:
 
 def _held(unit: Unit, wanted: Collection[ServerName], now: datetime) -> dict[ServerName, str]:
     """Which of these servers anybody watches, and under which name."""
-    standing = {ServerName(lease.name[len(WATCH) :]): lease.holder
-                for lease, in_force in unit.leases.standing(WATCH, now) if in_force}
-    return {server: standing[server] for server in wanted if server in standing}
+    watched = _watched(unit, now)
+    return {server: watched[server][0].holder for server in wanted if server in watched and watched[server][1]}
+
+
+def _watched(unit: Unit, now: datetime) -> dict[ServerName, tuple[Lease, bool]]:
+    """The lease of every server that anybody ever watched, and whether it is in force."""
+    return {ServerName(lease.name[len(WATCH) :]): (lease, in_force)
+            for lease, in_force in unit.leases.standing(WATCH, now)}
 
 
 def _members(pools: Iterable[tuple[Lease, bool]]) -> dict[str, set[str]]:
