@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
+from monitor.app.limits import collect_seldom
 from monitor.cli.context import Context, file_text
 from monitor.cli.looking import Json, duration, known_groups
 from monitor.cli.output import console, errors, interval, print_json, table
@@ -149,6 +150,8 @@ def _work(tasks: Sequence[_Task], jobs: int) -> Iterator[_Told]:
 def _replay(task: _Task) -> _Told:
     made = rules_of(task.settings, task.running.rules.get(task.group.name, ""), task.files)
     longest = max((window for _, window in made.windows), default=300.0)
+    # Of the time to read a past, Python's own habit of looking for cycles would take half.
+    collect_seldom()
     store = open_readonly(task.database)
     try:
         with store.read() as unit:

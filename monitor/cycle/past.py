@@ -139,10 +139,15 @@ class Replayer:
         now = self.past.since
         while now < until:
             now = min(now + timedelta(seconds=step_seconds), until)
-            yield Moment(now, self._signals(now), self._settled(now))
+            lives = {server.name: self.past.newest_lives(server.name, now) for server in self.past.servers}
+            found = self._signals(now, lives)
+            yield Moment(now, found, self._settled(now))
+            # Afterwards, when the rules have had most of what is learned worked out.
+            for server in self.past.servers:
+                learned = found[self.baseline_seconds, scope_of_server(server).name]
+                self._learn(server.name, lives[server.name], learned, now)
 
-    def _signals(self, now: datetime) -> Signals:
-        lives = {server.name: self.past.newest_lives(server.name, now) for server in self.past.servers}
+    def _signals(self, now: datetime, lives: Mapping[ServerName, Sequence[Life]]) -> Signals:
         contexts = {
             name: Context(
                 last=self.past.answers[name].last(now), baseline=self._baseline(name, found),
@@ -160,9 +165,6 @@ class Replayer:
             elif kind is ScopeKind.GROUP:
                 scope = scope_of_group(self.past.group).name
                 found[window, scope] = self._made(list(self.past.tracks), scope, now, window, contexts)
-        for server in self.past.servers:
-            learned = found[self.baseline_seconds, scope_of_server(server).name]
-            self._learn(server.name, lives[server.name], learned, now)
         return found
 
     def _settled(self, now: datetime) -> dict[str, datetime]:

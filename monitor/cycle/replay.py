@@ -6,7 +6,7 @@ The past did not change as the rules asked, so every answer is one to the settin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from monitor.cycle.decide import Question, decide
@@ -15,10 +15,11 @@ from monitor.cycle.past import KNOWN_FACTS, Past, Replayer
 from monitor.model.alert import AlertState
 from monitor.model.decision import Action, Decision, DecisionId
 from monitor.model.life import LifeId, Setting
-from monitor.model.outcome import TuneFiring
+from monitor.model.outcome import Truth, TuneFiring
 from monitor.model.record import Rejection
+from monitor.model.signal import SignalSet
 from monitor.policy.facts import FACTS
-from monitor.policy.rule import RuleSet
+from monitor.policy.rule import Rule, RuleSet
 from monitor.policy.timeline import EventKind, ReplayEvent, replay
 from monitor.signals.build import signals_of
 from monitor.signals.track import merged
@@ -42,6 +43,9 @@ def replay_group(
     rejections: Sequence[Rejection] = (), restart_seconds: float = 180.0,
 ) -> Iterator[Replayed]:
     """Replay `rules` over one group; a tuning answer is told where it is another one than before."""
+    # Where every signal of an alert's condition is a fact that nobody stored, nothing can be said at any moment.
+    nothing = SignalSet(scope="nothing", at=past.since, window_seconds=step_seconds)
+    rules = replace(rules, alerts=tuple(rule for rule in rules.alerts if not _is_silent(rule, nothing)))
     walk = Replayer(past, rules, baseline_seconds)
     events = replay(
         rules, walk.moments(until, step_seconds), past.scopes, credit_seconds=2.5 * step_seconds,
@@ -96,6 +100,11 @@ def answer(
             outcomes=(), firings=(firing,), now=now, decision_id=DecisionId("replayed"),
         )
     )
+
+
+def _is_silent(rule: Rule, nothing: SignalSet) -> bool:
+    asks_only_unknown = set(rule.when.names) <= FACTS.keys() - KNOWN_FACTS
+    return asks_only_unknown and rule.when.evaluate(nothing)[0] is not Truth.TRUE
 
 
 def not_judged(rules: RuleSet) -> Mapping[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ Pure: the same rules, signals, timers and `now` give the same answer, so any pas
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -94,8 +94,7 @@ def outcome_of(rule: Rule, scope: Scope, signals: Signals) -> RuleOutcome:
     truth, reason = (Truth.NO_DATA, "no signals of this scope") if found is None else _truth(rule, found)
     # What tuning rules rest on is shown whatever they say; an alert that does not hold shows nothing.
     if truth is not Truth.TRUE and not isinstance(rule, TuneRule):
-        quiet = _quiet(rule, scope, truth)
-        return replace(quiet, reason=reason) if reason else quiet
+        return _outcome(rule, scope, truth, reason, {}) if reason else _quiet(rule, scope, truth)
     evidence = evidence_of(rule, found) if found is not None else {}
     return _outcome(rule, scope, truth, reason, evidence)
 

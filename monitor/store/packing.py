@@ -113,9 +113,9 @@ class Unpacked:
             return None
         number, total, count, first, *values = packed
         edges = self._edges_of(number)
-        rest = len(edges) - first - len(values)
-        last = float(values[-1]) if values else 0.0
-        cumulative = shared_counts((*(0.0,) * first, *map(float, values), *(last,) * rest))
+        # Only the values that are written are looked up: of twenty buckets they are a third.
+        kept = shared_counts(map(float, values))
+        cumulative = (0.0,) * first + kept + (kept[-1:] or (0.0,)) * (len(edges) - first - len(kept))
         return Histogram(edges, cumulative, float(total), float(count))
 
 

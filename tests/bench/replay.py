@@ -76,7 +76,7 @@ def write_past(folder: Path, given: argparse.Namespace) -> int:
     written = 0
     for server in servers:
         with store.write(durable=False) as unit:
-            for life, since, end in _lives(server, begin, until):
+            for life, since, end in _lives(server, given.group_size, begin, until):
                 unit.lives.add(life)
                 written += unit.intervals.add(list(intervals_of(life, since, end, SUM_SECONDS)))
     store.roll_up(until)
@@ -91,9 +91,12 @@ def write_past(folder: Path, given: argparse.Namespace) -> int:
     return written
 
 
-def _lives(server: Server, begin: datetime, until: datetime) -> list[tuple[Life, datetime, datetime]]:
-    """Two lives at two settings, the change somewhere in the span."""
-    number = int(server.name[1:])
+def _lives(server: Server, group_size: int, begin: datetime, until: datetime) -> list[tuple[Life, datetime, datetime]]:
+    """Two lives at two settings, the change somewhere in the span.
+
+    A group's servers are at one setting: of others nothing is concluded, and the tuner would not be asked at all.
+    """
+    number = int(server.name[1:]) // group_size
     change = begin + (until - begin) * (0.3 + 0.4 * (number % 10) / 10)
     first, second = life_of(server.name, begin, 3 + number % 3, 1), life_of(server.name, change, 2 + number % 3, 2)
     assert first.id != LifeId(second.id)

@@ -255,6 +255,30 @@ groups:
 """
         assert not_judged(rules(text)) == {"Stuck": ("probe_failed",)}
 
+    def test_a_rule_of_unstored_facts_alone_says_nothing_unless_it_holds_whatever_they_are(self) -> None:
+        text = """
+groups:
+  - name: g
+    rules:
+      - alert: Failed
+        when: restart_failed == 1.0
+        labels: {severity: page}
+        annotations: {summary: x}
+      - alert: NobodyAsked
+        when: "!known(probe_failed)"
+        labels: {severity: info}
+        annotations: {summary: x}
+      - alert: StuckOrLow
+        when: probe_failed == 1.0 || acceptance_rate < 0.50
+        labels: {severity: page}
+        annotations: {summary: x}
+"""
+        found = told(stored(life("a"), minutes=[LOW] * 5), text, 5)
+        fired = {(one.event.rule, one.event.scope) for one in found}
+        assert fired == {
+            ("NobodyAsked", "server:a"), ("NobodyAsked", "server:b"), ("StuckOrLow", "server:a"),
+        }
+
     @pytest.mark.parametrize(("method", "expected"), [("eagle3", 1.0), ("ngram", 0.0), (None, None)])
     def test_the_kind_of_draft_is_known(self, method: str | None, expected: float | None) -> None:
         own = replace(life("a"), setting=Setting(method=method, num_speculative_tokens=3))
