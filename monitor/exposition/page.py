@@ -49,8 +49,8 @@ class Page:
     values: Sequence[float | None]
     openmetrics: bool = False
     conflicting: frozenset[int] = frozenset()
-    _lines: Sequence[bytes] = field(default=(), repr=False)
-    _prefixes: Sequence[bytes] = field(default=(), repr=False)
+    #: What stands behind name and labels, per line.
+    _tails: Sequence[bytes] = field(default=(), repr=False)
 
     def samples(self, name: str) -> list[tuple[Mapping[str, str], float | None]]:
         """Labels and value of every series of that exact name, each once, in page order."""
@@ -62,7 +62,7 @@ class Page:
 
     def token(self, line: int) -> str:
         """The value on a line as it was printed: tells `1.20457e+06` from 1204570, and `-nan` from `n/a`."""
-        tokens = self._lines[line][len(self._prefixes[line]) :].split(None, 1)
+        tokens = self._tails[line].split(None, 1)
         return tokens[0].decode("utf-8", "replace") if tokens else ""
 
     def is_bad(self, line: int) -> bool:

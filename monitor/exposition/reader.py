@@ -1,15 +1,18 @@
 """Pages from bytes, remembering between scrapes. It owns the memory of a target, not the grammar of a line.
 
-A server prints the same lines every time and only some values change. The reader keeps the lines of the last page:
-where a line is unchanged, so is its value; where only its value changed, the known name and labels still stand before
-it. Only lines it never saw are parsed with care, so a scrape costs a comparison of lines and a `float` per change.
+A server prints the same lines every time and only some values change. The reader keeps what stands before the values,
+which all pages of a fleet share, and the values of the last page as they were printed: where one is unchanged, so is
+its number. Only lines it never saw are parsed with care, so a scrape costs a comparison of lines and a `float` per
+change, and a page that is remembered takes a tenth of its bytes.
 """
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Sequence
 from itertools import compress
-from operator import ne
+from operator import add, ne
 
 from monitor.errors import ExpositionError
 from monitor.exposition.body import clean_body, is_openmetrics
@@ -33,10 +36,12 @@ class PageReader:
 
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
         self._vocabulary = vocabulary or Vocabulary()
-        self._lines: list[bytes] = []
-        #: The bytes before the value, per line; empty on lines that are no samples.
+        #: The bytes before the value, per line; lines that are no samples whole.
         self._prefixes: list[bytes] = []
-        self._values: list[float | None] = []
+        #: The bytes behind them, a line each; empty on lines that are no samples.
+        self._tails = b""
+        #: Their numbers; NaN where there is none.
+        self._values: array[float] = array("d")
         self._layout = Layout((), {}, frozenset())
 
     def read(self, body: bytes, content_type: str | None = None) -> Page:
@@ -51,39 +56,39 @@ class PageReader:
         """
         body = clean_body(body, content_type)
         lines = body.split(b"\n")
-        if len(lines) != len(self._lines) or not self._read_changes(lines):
+        if len(lines) != len(self._prefixes) or not self._read_changes(lines):
             self._read_all(lines)
-        values, conflicting = self._resolve_duplicates()
-        return Page(self._layout, values, is_openmetrics(body, content_type), conflicting, lines, self._prefixes)
+        values: list[float | None] = [value if value == value else None for value in self._values]
+        conflicting = self._drop_contradicted(values)
+        return Page(self._layout, values, is_openmetrics(body, content_type), conflicting, self._tails.split(b"\n"))
 
     def text(self) -> bytes:
         """The last page, line by line as it came; empty before the first."""
-        return b"\n".join(self._lines)
+        return b"\n".join(map(add, self._prefixes, self._tails.split(b"\n")))
 
     def _read_changes(self, lines: Sequence[bytes]) -> bool:
         """Take over a page of the known lines; False (and nothing changed) where a line is not as before."""
-        values, prefixes = self._values.copy(), self._prefixes
-        changed = list(compress(range(len(lines)), map(ne, lines, self._lines)))
-        for index in changed:
-            line, prefix = lines[index], prefixes[index]
-            if not prefix or not line.startswith(prefix):
+        if not all(map(bytes.startswith, lines, self._prefixes)):
+            return False
+        tails, before = list(map(bytes.removeprefix, lines, self._prefixes)), self._tails.split(b"\n")
+        values = self._values[:]
+        for index in compress(range(len(tails)), map(ne, tails, before)):
+            if not before[index]:
                 return False
-            tail = line[len(prefix) :]
+            tail = tails[index]
             try:
                 value = float(tail)
-                values[index] = value if -LARGEST < value < LARGEST and b"_" not in tail else None
+                values[index] = value if -LARGEST < value < LARGEST and b"_" not in tail else math.nan
             except ValueError:
                 values[index] = _careful_value(tail, index)
-        for index in changed:
-            self._lines[index] = lines[index]
-        self._values = values
+        self._tails, self._values = b"\n".join(tails), values
         return True
 
     def _read_all(self, lines: Sequence[bytes]) -> None:
         """Learn every line of a page whose lines are not those of the last."""
         heads: list[KnownHead | None] = [None] * len(lines)
-        values: list[float | None] = [None] * len(lines)
-        kept = list(lines)
+        values = array("d", [math.nan]) * len(lines)
+        prefixes, tails = list(lines), [b""] * len(lines)
         types: dict[str, str] = {}
         redeclared: set[str] = set()
         ended = False
@@ -95,12 +100,12 @@ class PageReader:
             if line[0] == _COMMENT:
                 ended = line.rstrip() == b"# EOF"
                 _note_type(line, types, redeclared)
-                kept[index] = self._vocabulary.comment(line)
+                prefixes[index] = self._vocabulary.comment(line)
                 continue
             head = heads[index] = self._find_head(line, index)
-            values[index] = _careful_value(line[len(head.prefix) :], index)
-        self._lines, self._values = kept, values
-        self._prefixes = [head.prefix if head else b"" for head in heads]
+            prefixes[index], tails[index] = head.prefix, line[len(head.prefix) :]
+            values[index] = _careful_value(tails[index], index)
+        self._prefixes, self._tails, self._values = prefixes, b"\n".join(tails), values
         self._layout = self._vocabulary.layout(heads, types, frozenset(redeclared))
 
     def _find_head(self, line: bytes, index: int) -> KnownHead:
@@ -109,23 +114,21 @@ class PageReader:
         except ValueError as error:
             raise ExpositionError("malformed", f"line {index + 1} is no sample: {_reason(error)}") from error
 
-    def _resolve_duplicates(self) -> tuple[Sequence[float | None], frozenset[int]]:
-        conflicting = [
-            lines for lines in self._layout.duplicates if len({self._values[line] for line in lines}) > 1
-        ]
-        if not conflicting:
-            return self._values, frozenset()
-        values = self._values.copy()
+    def _drop_contradicted(self, values: list[float | None]) -> frozenset[int]:
+        """Take away the value of series that stand on the page with several; the lines of those."""
+        conflicting = [lines for lines in self._layout.duplicates if len({values[line] for line in lines}) > 1]
         for lines in conflicting:
             values[lines[0]] = None
-        return values, frozenset(lines[0] for lines in conflicting)
+        return frozenset(lines[0] for lines in conflicting)
 
 
-def _careful_value(tail: bytes, index: int) -> float | None:
+def _careful_value(tail: bytes, index: int) -> float:
+    """The number there; NaN where it is no finite one."""
     try:
-        return parse_tail(tail)[0]
+        value = parse_tail(tail)[0]
     except ValueError as error:
         raise ExpositionError("malformed", f"line {index + 1}: {_reason(error)}") from error
+    return math.nan if value is None else value
 
 
 def _note_type(line: bytes, types: dict[str, str], redeclared: set[str]) -> None:
