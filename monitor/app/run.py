@@ -12,7 +12,7 @@ from types import FrameType
 
 from monitor import __version__
 from monitor.app.daemon import Daemon
-from monitor.app.limits import collect_seldom, raise_file_limit
+from monitor.app.limits import collect_seldom, raise_file_limit, share_one_heap
 from monitor.app.membership import Candidate, Member
 from monitor.app.sharing import Sharing
 from monitor.app.sources import Sources
@@ -84,6 +84,7 @@ class Process:
         self._rules = load_configured_rules(self._config)
         lock = FolderLock(folder, self._clock)
         lock.acquire()
+        share_one_heap()
         handlers = {
             number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         }
