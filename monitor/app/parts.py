@@ -58,6 +58,10 @@ class ServerParts:
         """The client of the scrape loop."""
         return self.clients[0]
 
+    def asked(self) -> None:
+        """Close the connection for quick questions: after the first page hardly one is asked."""
+        self.clients[1].close()
+
     def close(self) -> None:
         """Close every connection."""
         for client in self.clients:

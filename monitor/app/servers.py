@@ -19,7 +19,7 @@ from monitor.dialects import Dialects
 from monitor.drivers.protocol import ServerState
 from monitor.errors import MonitorError
 from monitor.model.life import Setting
-from monitor.model.server import Group, ServerName
+from monitor.model.server import Engine, Group, Server, ServerName
 from monitor.scrape.client import ServerClient
 from monitor.scrape.probe import ServerProbe
 from monitor.scrape.watchdog import Watchdog
@@ -50,9 +50,7 @@ class WatchedServers:
             for name, one in configs.items()
         }
         self.settings = SettingFinder(
-            ask=lambda server, engine: (
-                Told() if server.name in self.silent else ask_server(engine, self._parts[server.name].probe.document)
-            ),
+            ask=self._ask,
             process=lambda server: None if server.name in self.silent else server_behind(server.base_url),
             launched=self._launched,
             configured=configured_settings(config),
@@ -95,6 +93,16 @@ class WatchedServers:
         if one is None or one.driver.launcher.parsed.max_num_seqs is None:
             return None
         return one.driver.launcher.parsed.max_num_seqs * one.driver.launcher.parsed.data_parallel_size
+
+    def _ask(self, server: Server, engine: Engine) -> Told:
+        """What the server tells of itself; nothing where it may not be asked."""
+        if server.name in self.silent:
+            return Told()
+        parts = self._parts[server.name]
+        try:
+            return ask_server(engine, parts.probe.document)
+        finally:
+            parts.asked()
 
     def _version(self, name: ServerName) -> str | None:
         """The engine version: asked now, or as stored with the newest life where the server is down."""

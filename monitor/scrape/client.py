@@ -69,9 +69,8 @@ class ServerClient:
         self._size_limit = size_limit
         self._lock = threading.Lock()
         known = credentials or Credentials()
-        # The adapter alone, without a session around it: no proxy or .netrc of the environment sees what is meant for a
-        # server on this network, no cookie is kept, and a scrape costs half.
-        self._adapter = WatchedAdapter(pool_connections=1, pool_maxsize=2)
+        #: Made for the first request: of a server's clients most ask nothing for days, and one takes 12 kB.
+        self._adapter: WatchedAdapter | None = None
         self._verify = known.ca_file or known.verify
         if not self._verify:
             # The operator has said so in the configuration; a warning with every scrape says nothing new.
@@ -105,8 +104,10 @@ class ServerClient:
         return self._exchange(url, deadline_seconds, lambda where: self._prepare("POST", where, form=form))
 
     def close(self) -> None:
-        """Close the pooled connections."""
-        self._adapter.close()
+        """Close the connections that nothing goes over; the next request opens one anew."""
+        adapter, self._adapter, self._prepared = self._adapter, None, {}
+        if adapter is not None:
+            adapter.close()
 
     def _get(self, url: str, accept: str) -> requests.PreparedRequest:
         """The same few pages are asked for again and again: making their requests once is half of what asking costs."""
@@ -158,9 +159,12 @@ class ServerClient:
         return Answer(response.status_code, headers.get("Content-Type", ""), body, url, headers)
 
     def _send(self, request: requests.PreparedRequest, seconds: float) -> requests.Response:
-        return self._adapter.send(
-            request, stream=True, timeout=(seconds, seconds), verify=self._verify, cert=self._cert
-        )
+        adapter = self._adapter
+        if adapter is None:
+            # The adapter alone, without a session around it: no proxy or .netrc of the environment sees what is meant
+            # for a server on this network, no cookie is kept, and a scrape costs half.
+            adapter = self._adapter = WatchedAdapter(pool_connections=1, pool_maxsize=2)
+        return adapter.send(request, stream=True, timeout=(seconds, seconds), verify=self._verify, cert=self._cert)
 
     def _read(self, raw: urllib3.HTTPResponse, url: str) -> bytes:
         """The body, unpacked. One read where it is as it comes; small ones where little may unpack to much."""
