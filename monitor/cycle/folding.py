@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -29,14 +30,16 @@ _NUMBERS: dict[tuple[float, ...], int] = {}
 #: Whole numbers below this lose their point; larger ones are as short as they are.
 _SHORT = 2.0**53
 _as_text = json.JSONEncoder(separators=(",", ":")).encode
+#: How hard zlib tries: 1 halves the text in 9 us, 6 takes off 1 % more.
+_LEVEL = 1
 #: Numbers that a digest is kept as.
 _WIDTH = 7
 
 
-def fold(interval: Interval) -> str:
+def fold(interval: Interval) -> bytes:
     """The interval without its life and server, which its keeper knows."""
     speculation, traffic, latency, gauges = interval.speculation, interval.traffic, interval.latency, interval.gauges
-    return _as_text((
+    return _packed((
         (interval.start - _EPOCH) // _MICROSECOND,
         (interval.end - _EPOCH) // _MICROSECOND,
         _shorts((
@@ -71,9 +74,9 @@ def fold(interval: Interval) -> str:
     ))  # fmt: skip
 
 
-def unfold(folded: str, life: Life) -> Interval:
+def unfold(folded: bytes, life: Life) -> Interval:
     """The interval of that life again, equal to what was folded."""
-    start, end, seconds, speculation, traffic, latency, gauges, flags, is_gap, partial = json.loads(folded)
+    start, end, seconds, speculation, traffic, latency, gauges, flags, is_gap, partial = _unpacked(folded)
     elapsed, of_speculation, of_traffic, of_latency, of_gauges = map(float, seconds)
     return Interval(
         life=life.id, server=life.server, start=moment(start), end=moment(end), elapsed_seconds=elapsed,
@@ -83,6 +86,14 @@ def unfold(folded: str, life: Life) -> Interval:
         gauges=GaugeSpan(*_floats(gauges)), gauges_seconds=of_gauges,
         flags=_flags(tuple(flags)), is_gap=is_gap, partial=partial,
     )  # fmt: skip
+
+
+def _packed(values: tuple[Any, ...]) -> bytes:
+    return zlib.compress(_as_text(values).encode(), _LEVEL)
+
+
+def _unpacked(folded: bytes) -> Any:
+    return json.loads(zlib.decompress(folded).decode())
 
 
 def microseconds(at: datetime) -> int:
@@ -100,7 +111,7 @@ class Pairs(Sequence[Pair]):
 
     __slots__ = ("_intervals", "_lives")
 
-    def __init__(self, lives: Sequence[Life], intervals: Sequence[Interval | str]) -> None:
+    def __init__(self, lives: Sequence[Life], intervals: Sequence[Interval | bytes]) -> None:
         self._lives = lives
         self._intervals = intervals
 
@@ -120,8 +131,8 @@ class Pairs(Sequence[Pair]):
         return map(_pair, self._lives, self._intervals)
 
 
-def _pair(life: Life, interval: Interval | str) -> Pair:
-    return life, unfold(interval, life) if isinstance(interval, str) else interval
+def _pair(life: Life, interval: Interval | bytes) -> Pair:
+    return life, unfold(interval, life) if isinstance(interval, bytes) else interval
 
 
 class Digests(Sequence[Digest]):

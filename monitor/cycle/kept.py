@@ -46,7 +46,7 @@ class _Stretch:
     """Intervals by end with their lives, ends and digests, and how many of them each life has."""
 
     lives: list[Life] = field(default_factory=list)
-    intervals: list[Interval | str] = field(default_factory=list)
+    intervals: list[Interval | bytes] = field(default_factory=list)
     #: Microseconds since 1970.
     ends: array[int] = field(default_factory=lambda: array("q"))
     digests: array[float] = field(default_factory=lambda: array("d"))
@@ -77,7 +77,7 @@ class _Stretch:
         end = self.after(until)
         for place in range(self._folded, end):
             interval = self.intervals[place]
-            if not isinstance(interval, str):
+            if not isinstance(interval, bytes):
                 self.intervals[place] = fold(interval)
         self._folded = max(self._folded, end)
 
