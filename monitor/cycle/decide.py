@@ -59,6 +59,12 @@ _ESTIMATED = (
 )
 
 
+#: The same where the page counts no drafts (vLLM 0.8.3 and 0.8.4 print draft tokens alone).
+_UNCOUNTED = (
+    "The page counts no drafts: they are taken as draft tokens over the setting, too few where drafts are cut short."
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What is known of one group at one moment. `given` None: its servers do not agree on one setting."""
@@ -92,8 +98,8 @@ def decide(question: Question) -> Decision:
     """The decision on one group; KEEP, with the most telling reason, where nothing is to be changed."""
     advice = tune(question.given) if question.given is not None else None
     answer = _answer(question, advice)
-    if answer.action is not Action.KEEP and question.window.value("step_seconds_way") == ESTIMATED_WAY:
-        answer = replace(answer, sentence=f"{answer.sentence} {_ESTIMATED}")
+    if answer.action is not Action.KEEP:
+        answer = replace(answer, sentence=" ".join([answer.sentence, *_doubts(question)]))
     setting = question.setting
     tokens = setting.num_speculative_tokens if answer.tokens is None else answer.tokens
     proposed = Setting(
@@ -120,6 +126,14 @@ def decide(question: Question) -> Decision:
         window_seconds=answer.window_seconds or question.window.window_seconds,
         threshold=_threshold(advice, answer, setting),
     )
+
+
+def _doubts(question: Question) -> list[str]:
+    """What a change rests on that the page does not tell, in sentences."""
+    row = question.given.current if question.given is not None else None
+    estimated = question.window.value("step_seconds_way") == ESTIMATED_WAY
+    uncounted = row is not None and not row.counts_drafts
+    return [_ESTIMATED] * estimated + [_UNCOUNTED] * uncounted
 
 
 def _threshold(advice: TuneAdvice | None, answer: _Answer, setting: Setting) -> ThresholdAnswer | None:

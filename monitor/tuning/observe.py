@@ -55,6 +55,7 @@ def row_of(intervals: Sequence[Interval], setting: Setting) -> Row:
         prefill_tokens_per_step=prefill_per_step(intervals)[0] or 0.0,
         length_error=error,
         covered_seconds=_longest(intervals),
+        counts_drafts=accepted is None or accepted.counts_drafts,
     )
 
 

@@ -66,6 +66,8 @@ class Row:
     coverage: float = 1.0
     prefill_tokens_per_step: float = 0.0
     covered_seconds: float | None = None
+    #: Whether drafts were counted; else they are draft tokens over the setting, wrong where lengths vary.
+    counts_drafts: bool = True
     #: Relative standard deviations where they are known; assumed otherwise.
     length_error: float | None = None
     step_error: float | None = None

@@ -59,6 +59,19 @@ class TestNoCountOfDrafts:
         found = row_of(told(of, drafts=None, draft_tokens=3000.0, per_pos=None, accepted=1500.0), of.setting)
         assert found.num_drafts == pytest.approx(20_000.0)
         assert found.length == pytest.approx(2.5)
+        assert not found.counts_drafts and row_of(told(of), of.setting).counts_drafts
+
+    def test_a_change_says_so(self) -> None:
+        asks = firing(UP)
+        counted = row(0.9, 0.85, 0.8)
+        found, plain = (
+            decide(question(asks, given=given({3: one}))) for one in (replace(counted, counts_drafts=False), counted)
+        )
+        assert found.action is plain.action is Action.RAISE
+        assert found.sentence == (
+            f"{plain.sentence} The page counts no drafts: they are taken as draft tokens over the setting, too few "
+            "where drafts are cut short."
+        )
 
 
 class TestAnOlderHistogram:

@@ -51,7 +51,9 @@ def test_the_rate_falls_with_every_further_token():
         (0.7, (1, 3), {0.02: (8, 2.76, 40, 13), 0.10: (4, 1.98, 22, 2), 0.25: (2, 1.46, 7, 1)}),
         (0.8, (3, 5), {0.02: (11, 3.82, 27, 12), 0.10: (6, 2.47, 8, 0), 0.25: (3, 1.69, 0, 3)}),
         (0.85, (4, 8), {0.02: (14, 4.75, 28, 7), 0.10: (7, 2.85, 7, 0), 0.25: (4, 1.85, 0, 8)}),
-        (0.9, (7, 8), {0.10: (10, 3.43, 2, 1), 0.25: (6, 2.09, 1, 2)}),
+        # One token never pays where a draft costs more than it brings, and the rule cannot switch off.
+        (0.3, (1, 1), {0.4: (0, 1.0, 7, 7)}),
+        (0.9, (7, 8), {0.02: (16, 6.31, 21, 16), 0.10: (10, 3.43, 2, 1), 0.25: (6, 2.09, 1, 2)}),
     ],
 )
 def test_what_the_rule_loses_against_the_best_setting(alpha, rests, by_cost):
@@ -62,6 +64,15 @@ def test_what_the_rule_loses_against_the_best_setting(alpha, rests, by_cost):
         assert speedups[best] == pytest.approx(gain, abs=0.006)
         found = [100.0 * (1.0 - speedups[tokens] / speedups[best]) for tokens in rests]
         assert found == pytest.approx(losses, abs=0.6)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.7, 0.8, 0.9])
+@pytest.mark.parametrize("cost", [0.02, 0.10, 0.25])
+def test_one_token_more_pays_where_its_share_of_the_tokens_exceeds_its_share_of_the_time(alpha, cost):
+    for tokens in range(12):
+        pays = speedup(alpha, cost, tokens + 1) > speedup(alpha, cost, tokens)
+        length = 1.0 + sum(fixed(alpha, tokens).survival)
+        assert pays is (alpha ** (tokens + 1) / length > cost / (1.0 + tokens * cost))
 
 
 def test_a_head_with_one_good_position_makes_the_rule_swing():
