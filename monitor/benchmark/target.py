@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from monitor.benchmark.run import BenchmarkFailed, Target
 from monitor.drivers.own_check import interpreter_of
 from monitor.drivers.procfs import ProcFs
+from monitor.launch.argv import option_value
 from monitor.model.server import Engine
 from monitor.targets.local import LocalServer, server_behind
 
@@ -56,7 +56,7 @@ def _python_of(server: LocalServer, environ: dict[str, str], proc: Path) -> str 
 
 
 def _tokenizer_of(server: LocalServer, proc: Path) -> str | None:
-    name = _option(server.argv, "--tokenizer") or server.command.model
+    name = option_value(server.argv, "--tokenizer") or server.command.model
     if name is None:
         return None
     folder = _absolute(name, server.pid, proc)
@@ -69,12 +69,3 @@ def _absolute(path: str, pid: int, proc: Path) -> str:
         return str(Path(os.readlink(proc / str(pid) / "cwd")) / path)
     except OSError:
         return path
-
-
-def _option(argv: Sequence[str], name: str) -> str | None:
-    for at, item in enumerate(argv):
-        if item.startswith(f"{name}="):
-            return item.partition("=")[2]
-        if item == name and at + 1 < len(argv):
-            return argv[at + 1]
-    return None

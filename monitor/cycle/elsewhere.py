@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from monitor.cycle.history import History
 from monitor.model.life import Setting
 from monitor.model.server import Group, Server, ServerName
-from monitor.signals.track import Track
 from monitor.tuning import CostRow
 from monitor.tuning.observe import cost_rows
 
@@ -70,10 +69,9 @@ class Elsewhere:
         if known is not None and now - known[0] < _HELD:
             return known[1]
         name, (_, _, model, release), method, draft_model = asked
-        track = Track.of(
-            (life, interval) for life, interval in self._history.coarse_track(name).pairs
-            if (life.model, life.engine_version) == (model, release)
+        rows = cost_rows(
+            self._history.coarse_track(name), method, draft_model,
+            of=lambda life: (life.model, life.engine_version) == (model, release),
         )
-        rows = cost_rows(track, method, draft_model)
         self._known[asked] = now, rows
         return rows

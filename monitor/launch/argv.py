@@ -157,3 +157,13 @@ def without(argv: Sequence[str], found: Sequence[Found]) -> tuple[str, ...]:
     """`argv` without the items of `found`, order kept."""
     dropped = {index for hit in found for index in range(hit.start, hit.stop)}
     return tuple(item for index, item in enumerate(argv) if index not in dropped)
+
+
+def option_value(argv: Sequence[str], name: str) -> str | None:
+    """Value of an option that no engine's table knows, first mention, written `NAME VALUE` or `NAME=VALUE`; or None."""
+    for at, item in enumerate(argv):
+        if item.startswith(f"{name}="):
+            return item.partition("=")[2]
+        if item == name and at + 1 < len(argv):
+            return argv[at + 1]
+    return None

@@ -37,21 +37,19 @@ class DraftLaw:
         self._thresholds = np.array([_quantile(level) for level in levels], dtype=np.float32)
         self._levels = levels
 
-    def latent(self, rng: np.random.Generator) -> float:
-        """Ease of a new request.
+    def latents(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.float64]:
+        """Ease of so many new requests.
 
         An easy request needs fewer drafts for its tokens, so the law of arrivals is tilted by tokens per step: then the
         law over *drafts* is the standard normal, and the counters' acceptance is the table's.
         """
         if self._latent_weight == 0 or not self._levels:
-            return 0.0
-        return float(np.interp(rng.random(), self._arrival_law, _GRID))
-
-    def latents(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.float64]:
-        """Ease of so many new requests."""
-        if self._latent_weight == 0 or not self._levels:
             return np.zeros(count)
         return np.interp(rng.random(count), self._arrival_law, _GRID)
+
+    def latent(self, rng: np.random.Generator) -> float:
+        """Ease of a new request."""
+        return float(self.latents(rng, 1)[0])
 
     @property
     def tokens_per_step(self) -> float:

@@ -224,6 +224,7 @@ class Traffic:
                 return now
 
     def _job(self, arrival: float) -> Job:
+        """The next one alone: what `draw(1)` draws, in a quarter of the time that arrays of one take."""
         prompt = min(self._length(self.load.prompt), self._max_model_len - 2)
         room = self._max_model_len - prompt
         output = self._length(self.load.output)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from monitor.launch import ParsedCommand
 from monitor.launch.speculation import canonical_method
 from monitor.model.server import Engine
-from monitor.targets.model_files import ModelFiles, find_model
+from monitor.targets.model_files import count_in, find_readable
 
 #: How configurations name the heads that propose one position each: past the last there is nothing.
 _HEADS = {"medusa": ("medusa_num_heads", "num_heads"), "mlp_speculator": ("n_predict",)}
@@ -42,35 +42,22 @@ def draft_facts(command: ParsedCommand, environ: Mapping[str, str]) -> DraftFact
     method = canonical_method(speculation.method) if speculation is not None else None
     if command.engine is not Engine.VLLM or speculation is None or method is None:
         return DraftFacts(method=method)
-    target, draft = _files(command.model, environ), _files(speculation.model, environ)
+    target, draft = find_readable(command.model, environ), find_readable(speculation.model, environ)
     ratio = None
     if target is not None and draft is not None and draft.stored_bytes and target.stored_bytes:
         ratio = draft.stored_bytes / target.stored_bytes
     return DraftFacts(
         method=method, trained_depth=_depth(method, draft.config) if draft is not None else None, weight_ratio=ratio,
-        has_experts=target is not None and _has_experts(target.config),
+        has_experts=target is not None and _has_experts(target.text_config),
     )
 
 
 def _has_experts(config: Mapping[str, object]) -> bool:
-    nested = config.get("text_config")
-    own = {**config, **nested} if isinstance(nested, Mapping) else config
-    return any((_count(own.get(name)) or 0) > 1 for name in _EXPERTS)
+    return any((count_in(config, name) or 0) > 1 for name in _EXPERTS)
 
 
 def _depth(method: str, config: Mapping[str, object]) -> int | None:
     if method == "dflash":
-        block = _count(config.get("block_size"))
+        block = count_in(config, "block_size")
         return block - 1 if block is not None and block > 1 else None
-    return next((count for name in _HEADS.get(method, ()) if (count := _count(config.get(name)))), None)
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-def _files(name: str | None, environ: Mapping[str, str]) -> ModelFiles | None:
-    try:
-        return find_model(name, environ) if name is not None else None
-    except ValueError:
-        return None
+    return next((count for name in _HEADS.get(method, ()) if (count := count_in(config, name))), None)

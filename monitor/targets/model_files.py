@@ -21,6 +21,26 @@ class ModelFiles:
     stored_bytes: float | None
     tokenizer: Path | None
 
+    @property
+    def text_config(self) -> Mapping[str, object]:
+        """The configuration of its text part: models that also see keep it in a mapping of its own."""
+        nested = self.config.get("text_config")
+        return {**self.config, **nested} if isinstance(nested, Mapping) else self.config
+
+
+def find_readable(name: str | None, environ: Mapping[str, str] | None = None) -> ModelFiles | None:
+    """As `find_model`, but None too where there is no name or its configuration cannot be read."""
+    try:
+        return find_model(name, environ) if name is not None else None
+    except ValueError:
+        return None
+
+
+def count_in(config: Mapping[str, object], name: str) -> int | None:
+    """A whole number above 0 in a configuration; None where it says none."""
+    value = config.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
 
 def find_model(name: str, environ: Mapping[str, str] | None = None) -> ModelFiles | None:
     """The files of a model by its path or its name (`org/Name`); None where this host has none.

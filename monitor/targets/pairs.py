@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from monitor.launch import ParsedCommand, Target
-from monitor.targets.model_files import find_model
+from monitor.targets.model_files import count_in, find_readable
 
 #: How configurations name the tokens that a head predicts at once (MLP speculators and MTP; DeepSeek, GLM, Qwen).
 _HEADS = ("n_predict", "num_nextn_predict_layers", "mtp_num_hidden_layers")
@@ -18,30 +18,17 @@ def target_of(command: ParsedCommand, environ: Mapping[str, str]) -> Target:
     """
     speculation = command.speculation
     target = _config(command.model, environ)
-    draft = _config(speculation.model, environ) if speculation is not None else None
+    draft = _config(speculation.model, environ) if speculation is not None else {}
     # Without a draft of its own the heads are the target's.
     own = draft if speculation is not None and speculation.model is not None else target
     return Target(
-        n_predict=next((count for name in _HEADS if (count := _count(own, name))), None),
-        vocab_size=_count(target, "vocab_size"),
-        draft_vocab_size=_count(draft, "vocab_size"),
+        n_predict=next((count for name in _HEADS if (count := count_in(own, name))), None),
+        vocab_size=count_in(target, "vocab_size"),
+        draft_vocab_size=count_in(draft, "vocab_size"),
         environment=dict(environ),
     )
 
 
-def _config(name: str | None, environ: Mapping[str, str]) -> Mapping[str, object] | None:
-    if name is None:
-        return None
-    try:
-        files = find_model(name, environ)
-    except ValueError:
-        return None
-    if files is None:
-        return None
-    nested = files.config.get("text_config")
-    return {**files.config, **nested} if isinstance(nested, Mapping) else files.config
-
-
-def _count(config: Mapping[str, object] | None, name: str) -> int | None:
-    value = config.get(name) if config is not None else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+def _config(name: str | None, environ: Mapping[str, str]) -> Mapping[str, object]:
+    files = find_readable(name, environ)
+    return files.text_config if files is not None else {}

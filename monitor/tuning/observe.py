@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -59,14 +59,19 @@ def row_of(intervals: Sequence[Interval], setting: Setting) -> Row:
     )
 
 
-def rows_of(tracks: Sequence[Track], newest_seconds: float = ROW_SECONDS) -> dict[int, Row]:
+def rows_of(
+    tracks: Sequence[Track], newest_seconds: float = ROW_SECONDS, *, of: Callable[[Life], bool] = lambda _: True
+) -> dict[int, Row]:
     """One row per number of speculative tokens among the lives; the newest method and draft model only, no schedules.
 
     Each rests on the newest `newest_seconds` that were spent at its setting (summed over engines and servers). Rows of
     another method or draft would be compared as if their acceptance were the same. What was seen days before the
-    newest of all is trusted the less: traffic drifts.
+    newest of all is trusted the less: traffic drifts. Only lives that are `of` the kind asked for count.
     """
-    ordered = sorted((_Place(track, at) for track in tracks for at in range(len(track.ends))), key=_Place.end)
+    ordered = sorted(
+        (_Place(track, at) for track in tracks for at, life in enumerate(track.lives) if of(life)),
+        key=_Place.end,
+    )
     comparable = _comparable([place.life() for place in ordered])
     groups: dict[int, list[_Place]] = defaultdict(list)
     for place in ordered:
@@ -143,22 +148,26 @@ def _newest(places: Sequence[_Place], seconds: float) -> list[_Place]:
     return kept[::-1]
 
 
-def cost_rows(track: Track, method: str | None, draft_model: str | None) -> tuple[CostRow, ...]:
+def cost_rows(
+    track: Track, method: str | None, draft_model: str | None, *, of: Callable[[Life], bool] = lambda _: True
+) -> tuple[CostRow, ...]:
     """Step times that another server of the same model and GPU showed, by setting; none where it shows none.
 
-    Only lives that are off, or draft with the same method and draft model: another drafter's passes cost otherwise.
+    Only lives that are off, or draft with the same method and draft model: another drafter's passes cost otherwise;
+    and of those only the ones that are `of` the kind asked for.
     """
-    drafts_alike = Track.of(
-        (life, interval) for life, interval in track.pairs
-        if life.setting.is_off or (life.setting.method, life.setting.draft_model) == (method, draft_model)
-    )
+
+    def drafts_alike(life: Life) -> bool:
+        own = life.setting
+        return of(life) and (own.is_off or (own.method, own.draft_model) == (method, draft_model))
+
     return tuple(
         CostRow(
             num_speculative_tokens=tokens, batch=row.batch, step_seconds=row.step_seconds, coverage=row.coverage,
             prefill_tokens_per_step=row.prefill_tokens_per_step,
             step_error=math.hypot(STEP_ERROR if row.step_error is None else row.step_error, ELSEWHERE_ERROR),
         )
-        for tokens, row in rows_of([drafts_alike]).items()
+        for tokens, row in rows_of([track], of=drafts_alike).items()
         if row.step_seconds is not None and row.batch is not None
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 from monitor.drivers.command import COMMAND_ITEM
 from monitor.errors import ActionError
 from monitor.launch import ParsedCommand, parse_command
+from monitor.launch.argv import option_value
 from monitor.launch.container import image_at
 from monitor.model.server import Engine
 from monitor.units.adopt import engine_of
@@ -37,7 +38,7 @@ def adopt_container(argv: Sequence[str], engine: Engine | None = None) -> Contai
     if found is None:
         raise ActionError(f"image {argv[image]}: name its engine with --engine", reason="adopt")
     options, server = list(argv[:image]), tuple(argv[image + 1 :])
-    name = _value(options, "--name")
+    name = option_value(options, "--name")
     if name is None:
         raise ActionError("the container needs a name (--name), by which it is stopped and looked at", reason="adopt")
     command = parse_command(found, argv)
@@ -64,19 +65,10 @@ def _remarks(options: Sequence[str], name: str) -> list[str]:
     remarks = ["the daemon's user must be allowed to use the container runtime: that is root's power, in effect"]
     if "--rm" not in options and "--replace" not in options:
         remarks.append(f"a stopped container keeps its name: add --rm, or start by a script that removes {name} first")
-    restart = _value(options, "--restart")
+    restart = option_value(options, "--restart")
     if restart not in (None, "no"):
         remarks.append(f"--restart {restart}: the runtime would start it beside acceptd; take it out, use keep_running")
     return remarks
-
-
-def _value(options: Sequence[str], name: str) -> str | None:
-    for at, item in enumerate(options):
-        if item == name and at + 1 < len(options):
-            return options[at + 1]
-        if item.startswith(f"{name}="):
-            return item.partition("=")[2]
-    return None
 
 
 def _is_short(item: str, letter: str) -> bool:

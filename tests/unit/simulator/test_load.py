@@ -116,3 +116,11 @@ def test_no_spread_means_equal_lengths() -> None:
     some = traffic("open:rate=10,prompt=33,output=44,spread=0")
     jobs = [job for _ in range(9) if (job := some.take(1e9)) is not None]
     assert {(job.prompt_tokens, job.output_tokens) for job in jobs} == {(33, 44)}
+
+
+@pytest.mark.parametrize("load", ["prompt=200,output=100,hits=0.4", "prompt=900,output=900", "spread=0"])
+def test_a_request_alone_is_drawn_as_one_of_many_is(load: str) -> None:
+    """Two ways for speed: one by one in a tick, all at once in a stretch."""
+    words = f"closed:clients=1,{load}"
+    for seed in range(20):
+        assert traffic(words, seed=seed).take(0.0) == traffic(words, seed=seed).draw(1).job(0, 0.0, 0)
