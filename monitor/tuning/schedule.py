@@ -26,6 +26,9 @@ LEAST_GAIN = 0.02
 LEAST_WIDTH = 2.0
 #: Relative error of the step-time ratio at the ends of the range beyond which no schedule is proposed.
 MOST_ERROR = 0.08
+#: Doublings between a batch and a boundary below which it crosses that within its usual ups and downs. Ours: a quarter
+#: more or less.
+NEAR_BOUNDARY = 1.0 / 3.0
 #: Batch sizes tried per doubling.
 POINTS_PER_DOUBLING = 2
 
@@ -64,7 +67,7 @@ def propose_schedule(given: TuneInput, server: Server) -> ScheduleAdvice:
     if any(_ratio_error(cost, now, tokens, batch) > MOST_ERROR for tokens, batch in ends):
         return ScheduleAdvice((), "What a draft token costs at other batch sizes is not known well enough yet.")
     best = _choose(batches, settings, cost, lengths, falls=not server.is_mixture_of_experts)
-    triples = _segments(batches, best, server.max_num_seqs)
+    triples = _apart(_segments(batches, best, server.max_num_seqs), given.batches)
     if len(triples) < 2:
         return ScheduleAdvice((), f"{triples[0][2]} tokens are best, or as good as best, at every batch size.")
     gain = _gain(given, triples, settings, cost, lengths)
@@ -131,6 +134,29 @@ def _segments(batches: Sequence[int], best: Sequence[int], highest: int) -> tupl
     merged = [starts[0]] + [b for a, b in pairwise(starts) if a[1] != b[1]]
     lasts = [start - 1 for start, _ in merged[1:]] + [highest]
     return tuple((start, last, tokens) for (start, tokens), last in zip(merged, lasts, strict=True))
+
+
+def _apart(
+    triples: Sequence[tuple[int, int, int]], load: Sequence[tuple[float, float]]
+) -> tuple[tuple[int, int, int], ...]:
+    """The segments with each boundary where batches are seldom, at most half a doubling from where it was.
+
+    A batch that dwells at a boundary flips the number from step to step, and throughput collapses (vllm#49548).
+    """
+    starts, end = [first for first, _, _ in triples], triples[-1][1] + 1
+    for at in range(1, len(starts)):
+        below, above = starts[at - 1], [*starts, end][at + 1]
+        moved = [round(starts[at] * factor) for factor in (2.0**-0.5, 2.0**0.5)]
+        wide = [start for start in moved if start >= LEAST_WIDTH * below and above >= LEAST_WIDTH * start]
+        # The first of equals stays: where it was.
+        starts[at] = min([starts[at], *wide], key=lambda start: _dwelling(load, start))
+    lasts = [start - 1 for start in starts[1:]] + [end - 1]
+    return tuple((first, last, k) for first, last, (_, _, k) in zip(starts, lasts, triples, strict=True))
+
+
+def _dwelling(load: Sequence[tuple[float, float]], start: float) -> float:
+    """Share of the load near a boundary."""
+    return sum(share for batch, share in load if abs(math.log2(batch / start)) < NEAR_BOUNDARY)
 
 
 def _gain(

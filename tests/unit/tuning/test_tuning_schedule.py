@@ -43,6 +43,22 @@ def test_a_schedule_covers_every_batch_and_falls_with_it():
     assert found.gain > 0.02
 
 
+def test_a_boundary_gives_way_to_batches_that_dwell_there():
+    (_, last, _), _ = propose_schedule(given(), SERVER).triples
+    crowded = propose_schedule(given(batches=((2.0, 0.4), (float(last), 0.2), (200.0, 0.4))), SERVER).triples
+    assert [(tokens, batch) for batch, _, tokens in crowded] == [(5, 1), (3, crowded[0][1] + 1)]
+    assert last / 1.5 < crowded[0][1] < last / 1.3
+    assert crowded[-1][1] == 256
+
+
+def test_a_boundary_stays_where_a_move_would_leave_too_narrow_a_segment():
+    """Upwards the last segment would be narrower than a doubling, and below batches dwell even longer."""
+    plain = propose_schedule(given(), SERVER).triples
+    last = plain[0][1]
+    both = ((2.0, 0.45), (last / 1.41, 0.06), (float(last), 0.04), (200.0, 0.45))
+    assert propose_schedule(given(batches=both), SERVER).triples == plain
+
+
 @pytest.mark.parametrize(
     ("changes", "server", "why"),
     [
