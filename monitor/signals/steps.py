@@ -1,4 +1,4 @@
-"""Engine steps of one window at one setting: their duration, batch and prefill share, and goodput.
+"""Engine steps of one window at one setting: their duration, batch, prefill share and context, and goodput.
 
 Four ways give the step time; the best one that the pages allow is used, and the first is checked against the last.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from monitor.intervals.adding import sum_known
+from monitor.intervals.adding import pool_histograms, sum_known
 from monitor.model.interval import Interval
 from monitor.model.signal import NoData
 from monitor.signals.acceptance import why_no_acceptance
@@ -138,6 +138,25 @@ def write_prefill(sheet: Sheet, material: Material) -> None:
     sheet.put("prefill_tokens_per_step", share, steps, absent=_why_none(material.window))
 
 
+def decode_context(intervals: Sequence[Interval]) -> tuple[float, float] | None:
+    """Tokens of context that a decoding request holds, and the requests counted; None where lengths are not told.
+
+    An answer is half made on average. Long answers are under way for longer: where lengths vary, it is a lower bound.
+    """
+    prompts = pool_histograms(i.traffic.prompt_length for i in intervals if i.traffic is not None)
+    answers = pool_histograms(i.traffic.output_length for i in intervals if i.traffic is not None)
+    if prompts is None or answers is None or prompts.mean is None or answers.mean is None:
+        return None
+    return prompts.mean + answers.mean / 2.0, min(prompts.count, answers.count)
+
+
+def write_context(sheet: Sheet, material: Material) -> None:
+    """Tokens that each decoding request makes a step read."""
+    context = decode_context(material.window.intervals)
+    absent = _why_none(material.window)
+    sheet.put("decode_context", context[0] if context else None, context[1] if context else 0.0, absent=absent)
+
+
 def write_goodput(sheet: Sheet, material: Material) -> None:
     """Goodput, and what it is over that without speculation."""
     window, length = material.window, tokens_per_step(sheet, material.window)
@@ -173,5 +192,6 @@ WRITERS: Mapping[Writer, tuple[str, ...]] = {
     write_disagreement: ("step_seconds_disagreement",),
     write_batch: ("decode_batch",),
     write_prefill: ("prefill_tokens_per_step",),
+    write_context: ("decode_context",),
     write_goodput: ("goodput", "gain_over_off"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.model.counts import LatencyCounts, TrafficCounts
+from monitor.model.counts import Histogram, LatencyCounts, TrafficCounts
 from monitor.model.signal import NoData
 from monitor.signals import Context, signals
 from tests.unit.signals.windows import NOON, histogram, life, run_of
@@ -69,3 +69,18 @@ def test_cached_prompt_tokens_are_not_computed():
     traffic = TrafficCounts(engine_steps=500.0, prompt_tokens=1000.0, cached_prompt_tokens=600.0)
     assert build(run_of(life(), 4)).value("prefill_tokens_per_step") == pytest.approx(2.0)
     assert build(run_of(life(), 4, traffic=traffic)).value("prefill_tokens_per_step") == pytest.approx(0.8)
+
+
+def test_context_is_the_prompt_and_half_of_the_answer():
+    edges = (128.0, 1024.0, float("inf"))
+    lengths = {
+        "prompt_length": Histogram(edges, (0.0, 10.0, 10.0), 3000.0, 10.0),
+        "output_length": Histogram(edges, (8.0, 8.0, 8.0), 800.0, 8.0),
+    }
+    told = build(run_of(life(), 4, traffic=TrafficCounts(generation_tokens=2500.0, **lengths)))
+    found = told.scalars["decode_context"]
+    assert (found.value, found.sample_size) == (350.0, 32.0)
+    prompts = TrafficCounts(generation_tokens=2500.0, prompt_length=lengths["prompt_length"])
+    half = build(run_of(life(), 4, traffic=prompts))
+    assert half.scalars["decode_context"].reason is NoData.NOT_EXPORTED
+    assert build(run_of(life(), 4)).value("decode_context") is None
