@@ -1,7 +1,8 @@
 """Intervals folded into a few hundred bytes each, for memory alone: the form is this process's own and never stored.
 
 As objects an interval of a page with all its histograms takes 4 kB, and a day of a thousand servers stands in memory.
-What looking back asks again and again is kept beside as plain numbers, so that nothing is unfolded for it.
+What looking back asks again and again is kept beside as plain numbers, so that nothing is unfolded for it. The text is
+JSON read by pydantic's parser, twice as fast as Python's and as exact.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import json
 import math
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, overload
+
+from pydantic_core import from_json
 
 from monitor.model.counts import Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 from monitor.model.interval import GaugeSpan, Interval
@@ -27,10 +30,10 @@ _MICROSECOND = timedelta(microseconds=1)
 #: Edges of histograms by number, and their numbers: a few tuples in a fleet.
 _EDGES: list[tuple[float, ...]] = []
 _NUMBERS: dict[tuple[float, ...], int] = {}
-#: Whole numbers below this lose their point; larger ones are as short as they are.
-_SHORT = 2.0**53
+#: Floats below this count whole things exactly.
+_WHOLE = 2.0**53
 _as_text = json.JSONEncoder(separators=(",", ":")).encode
-#: How hard zlib tries: 1 halves the text in 9 us, 6 takes off 1 % more.
+#: How hard zlib tries: 1 halves the text in 10 us, 6 takes off 1 % more.
 _LEVEL = 1
 #: Numbers that a digest is kept as.
 _WIDTH = 7
@@ -39,61 +42,52 @@ _WIDTH = 7
 def fold(interval: Interval) -> bytes:
     """The interval without its life and server, which its keeper knows."""
     speculation, traffic, latency, gauges = interval.speculation, interval.traffic, interval.latency, interval.gauges
-    return _packed((
-        (interval.start - _EPOCH) // _MICROSECOND,
-        (interval.end - _EPOCH) // _MICROSECOND,
-        _shorts((
-            interval.elapsed_seconds, interval.speculation_seconds, interval.traffic_seconds,
-            interval.latency_seconds, interval.gauges_seconds,
-        )),
+    values = (
+        microseconds(interval.start), microseconds(interval.end), interval.elapsed_seconds,
         None if speculation is None else (
-            _shorts((speculation.num_drafts, speculation.num_draft_tokens, speculation.num_accepted_tokens)),
-            None if speculation.accepted_per_pos is None else _shorts(speculation.accepted_per_pos),
-            None if speculation.drafted_per_pos is None else _shorts(speculation.drafted_per_pos),
+            speculation.num_drafts, speculation.num_draft_tokens, speculation.num_accepted_tokens,
+            speculation.accepted_per_pos, speculation.drafted_per_pos,
         ),
+        interval.speculation_seconds,
         None if traffic is None else (
-            _shorts((
-                traffic.generation_tokens, traffic.prompt_tokens, traffic.cached_prompt_tokens, traffic.engine_steps,
-                traffic.step_tokens, traffic.rejections, traffic.preemptions,
-            )),
-            tuple(traffic.finished), _shorts(traffic.finished.values()),
-            tuple(traffic.http_responses), _shorts(traffic.http_responses.values()),
-            _folded(traffic.prompt_length), _folded(traffic.output_length),
+            traffic.generation_tokens, traffic.prompt_tokens, traffic.cached_prompt_tokens, traffic.engine_steps,
+            traffic.step_tokens, dict(traffic.finished), dict(traffic.http_responses), traffic.rejections,
+            traffic.preemptions, _folded(traffic.prompt_length), _folded(traffic.output_length),
         ),
+        interval.traffic_seconds,
         None if latency is None else tuple(map(_folded, (
             latency.time_to_first_token, latency.inter_token, latency.time_per_output_token, latency.e2e_request,
             latency.queue,
         ))),
-        _shorts((
+        interval.latency_seconds,
+        (
             gauges.running_mean, gauges.running_max, gauges.waiting_mean, gauges.waiting_max, gauges.kv_usage_mean,
             gauges.kv_usage_max,
-        )),
+        ),
+        interval.gauges_seconds,
         tuple(flag.value for flag in interval.flags),
         interval.is_gap,
         interval.partial,
-    ))  # fmt: skip
+    )  # fmt: skip
+    return zlib.compress(_as_text(values).encode(), _LEVEL)
 
 
 def unfold(folded: bytes, life: Life) -> Interval:
     """The interval of that life again, equal to what was folded."""
-    start, end, seconds, speculation, traffic, latency, gauges, flags, is_gap, partial = _unpacked(folded)
-    elapsed, of_speculation, of_traffic, of_latency, of_gauges = map(float, seconds)
+    (
+        start, end, elapsed, speculation, of_speculation, traffic, of_traffic, latency, of_latency, gauges, of_gauges,
+        flags, is_gap, partial,
+    ) = from_json(zlib.decompress(folded))  # fmt: skip
     return Interval(
         life=life.id, server=life.server, start=moment(start), end=moment(end), elapsed_seconds=elapsed,
-        speculation=None if speculation is None else _speculation(*speculation), speculation_seconds=of_speculation,
-        traffic=None if traffic is None else _traffic(*traffic), traffic_seconds=of_traffic,
+        speculation=None if speculation is None else _speculation(*speculation),
+        speculation_seconds=of_speculation,
+        traffic=None if traffic is None else TrafficCounts(*traffic[:-2], *map(_histogram, traffic[-2:])),
+        traffic_seconds=of_traffic,
         latency=None if latency is None else LatencyCounts(*map(_histogram, latency)), latency_seconds=of_latency,
-        gauges=GaugeSpan(*_floats(gauges)), gauges_seconds=of_gauges,
+        gauges=GaugeSpan(*gauges), gauges_seconds=of_gauges,
         flags=_flags(tuple(flags)), is_gap=is_gap, partial=partial,
     )  # fmt: skip
-
-
-def _packed(values: tuple[Any, ...]) -> bytes:
-    return zlib.compress(_as_text(values).encode(), _LEVEL)
-
-
-def _unpacked(folded: bytes) -> Any:
-    return json.loads(zlib.decompress(folded).decode())
 
 
 def microseconds(at: datetime) -> int:
@@ -214,21 +208,6 @@ def _flags(values: tuple[str, ...]) -> frozenset[Flag]:
     return frozenset(map(Flag, values))
 
 
-def _shorts(values: Iterable[float | None]) -> tuple[float | int | None, ...]:
-    return tuple(map(_short, values))
-
-
-def _short(value: float | None) -> float | int | None:
-    """A whole number as an int; -0.0 keeps its sign."""
-    if value is None or not 0.0 <= value < _SHORT or value % 1.0 or (not value and math.copysign(1.0, value) < 0):
-        return value
-    return int(value)
-
-
-def _floats(values: Iterable[float | int | None]) -> Iterator[float | None]:
-    return (None if value is None else float(value) for value in values)
-
-
 def _folded(histogram: Histogram | None) -> tuple[Any, ...] | None:
     """Number of the edges, total, count, place of the first bucket that is not 0, buckets up to the last that rises.
 
@@ -246,10 +225,10 @@ def _folded(histogram: Histogram | None) -> tuple[Any, ...] | None:
         first += 1
     while end > first + 1 and values[end - 1] == values[end - 2]:
         end -= 1
-    kept = _shorts(values[first:end])
-    told = number, _short(histogram.total), _short(histogram.count), first
-    if all(type(value) is int for value in kept):
-        steps = [int(after - before) for before, after in pairwise((0.0, *values[first:end]))]
+    kept = values[first:end]
+    told = number, histogram.total, histogram.count, first
+    if all(0.0 <= value < _WHOLE and value.is_integer() for value in kept):
+        steps = tuple(int(after - before) for before, after in pairwise((0.0, *kept)))
         if min(steps, default=0) >= 0:
             return (*told, True, steps)
     return (*told, False, kept)
@@ -278,11 +257,13 @@ class _Folded(Histogram):
 
     @property
     def total(self) -> float:
-        return float(self._kept[1])
+        total: float = self._kept[1]
+        return total
 
     @property
     def count(self) -> float:
-        return float(self._kept[2])
+        count: float = self._kept[2]
+        return count
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Histogram):
@@ -299,24 +280,10 @@ def _histogram(folded: tuple[int, float, float, int, bool, Any] | None) -> Histo
 
 
 def _speculation(
-    counts: tuple[Any, ...], accepted: tuple[Any, ...] | None, drafted: tuple[Any, ...] | None
+    drafts: float | None, draft_tokens: float | None, accepted_tokens: float | None, accepted: list[float] | None,
+    drafted: list[float] | None,
 ) -> SpeculationCounts:
-    drafts, draft_tokens, accepted_tokens = _floats(counts)
     return SpeculationCounts(
-        drafts, draft_tokens, accepted_tokens, None if accepted is None else tuple(map(float, accepted)),
-        None if drafted is None else tuple(map(float, drafted)),
+        drafts, draft_tokens, accepted_tokens, None if accepted is None else tuple(accepted),
+        None if drafted is None else tuple(drafted),
     )
-
-
-def _traffic(
-    counts: tuple[Any, ...], finished: Any, ended: Any, responses: Any, answered: Any, prompts: Any, outputs: Any
-) -> TrafficCounts:
-    generated, prompted, cached, steps, step_tokens, rejections, preemptions = _floats(counts)
-    return TrafficCounts(
-        generated, prompted, cached, steps, step_tokens, _mapped(finished, ended), _mapped(responses, answered),
-        rejections, preemptions, _histogram(prompts), _histogram(outputs),
-    )
-
-
-def _mapped(names: tuple[str, ...], values: tuple[float, ...]) -> Mapping[str, float]:
-    return dict(zip(names, map(float, values), strict=True))
