@@ -115,9 +115,9 @@ class Decider:
             latest = unit.decisions.latest(group.name, 1)
             declined = [d for d in unit.decisions.in_state(DecisionState.REJECTED) if d.group == group.name]
             past = [*reversed(unit.decisions.since(group.name, now - DAY)), *declined]
-            starts = {name: unit.restarts.since(name, now - DAY) for name in group.servers}
+            starts = unit.restarts.of_servers(group.servers, now - DAY)
         members = [name for name in group.servers if name in seen.servers]
-        if any(self._is_unseen(name, starts[name]) for name in members):
+        if any(self._is_unseen(name, [one for one in starts if one.server == name]) for name in members):
             # What is known is of a process that is gone: its numbers must not be taken for those of the new one.
             return None
         lives = {name: self._history.newest_lives(name) for name in members}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from monitor.cycle.prober import Prober
@@ -93,6 +94,11 @@ def daemon_facts(unit: Unit, now: datetime, *, beside: int = 0) -> dict[str, flo
     return {"deliveries_failed": float(count)}
 
 
-def changes_of_last_day(unit: Unit, server: ServerName, now: datetime) -> list[Change]:
-    """Changes of a server that moved in the last 24 h, oldest first."""
-    return unit.changes.of_server(server, now - timedelta(seconds=_RESTART_SECONDS))
+def changes_of_last_day(
+    unit: Unit, servers: Collection[ServerName], now: datetime
+) -> Mapping[ServerName, list[Change]]:
+    """Changes of each server that moved in the last 24 h, oldest first."""
+    found: dict[ServerName, list[Change]] = {server: [] for server in servers}
+    for change in unit.changes.of_servers(servers, now - timedelta(seconds=_RESTART_SECONDS)):
+        found[change.server].append(change)
+    return found

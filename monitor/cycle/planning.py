@@ -30,8 +30,7 @@ def restart_seconds(unit: Unit, group: Group, now: datetime) -> float:
     """What a restart of the group's servers costs (seconds): the mean of those seen, a usual value before."""
     seen = [
         (change.ready_at - change.stop_asked_at).total_seconds()
-        for server in group.servers
-        for change in unit.changes.of_server(server, now - timedelta(days=30))
+        for change in unit.changes.of_servers(group.servers, now - timedelta(days=30))
         if change.ready_at is not None and change.stop_asked_at is not None and change.ready_at > change.stop_asked_at
     ]
     return sum(seen) / len(seen) if seen else RESTART_SECONDS

@@ -70,14 +70,15 @@ class Sight:
         """What is stored."""
         names = [server.name for server in self._servers]
         lives = {name: self._history.newest_lives(name) for name in names}
+        known = {(one.server, one.key): one for one in unit.baselines.of_servers(names)}
         return Seen(
             lives=lives,
             readings={last.reading.server: last for last in unit.readings.all()},
-            changes={name: changes_of_last_day(unit, name, now) for name in names},
+            changes=changes_of_last_day(unit, names, now),
             rolling=rolling(unit, now) | self._starting(now),
             alerts=unit.alerts.all(resolved_since=now - timedelta(days=1)),
             timers={(timer.rule, timer.scope): timer for timer in unit.timers.all()},
-            baselines={name: unit.baselines.get(name, key_of(lives[name])) if lives[name] else None for name in names},
+            baselines={name: known.get((name, key_of(lives[name]))) if lives[name] else None for name in names},
             daemon={**daemon_facts(unit, now, beside=self._undelivered(now)), **self._daemon()},
         )
 

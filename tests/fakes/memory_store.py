@@ -7,7 +7,7 @@ is what the caller says. Nothing is encoded, so it is fast.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -420,8 +420,11 @@ class Changes:
         )
 
     def of_server(self, server: ServerName, since: datetime) -> list[Change]:
+        return self.of_servers([server], since)
+
+    def of_servers(self, servers: Collection[ServerName], since: datetime) -> list[Change]:
         return self._tables.changes.where(
-            lambda it: it.server == server and it.entered_at >= since, lambda it: (it.entered_at, it.id)
+            lambda it: it.server in servers and it.entered_at >= since, lambda it: (it.entered_at, it.id)
         )
 
 
@@ -665,8 +668,8 @@ class Baselines:
     def __init__(self, tables: Tables) -> None:
         self._rows = tables.baselines
 
-    def get(self, server: ServerName, key: str) -> Baseline | None:
-        return self._rows.get((server, key))
+    def of_servers(self, servers: Collection[ServerName]) -> list[Baseline]:
+        return self._rows.where(lambda it: it.server in servers, lambda it: (it.server, it.key))
 
     def put(self, baseline: Baseline) -> None:
         self._rows.put(baseline)
@@ -680,7 +683,10 @@ class Restarts:
         self._rows.add(restart)
 
     def since(self, server: ServerName, since: datetime) -> list[Restart]:
-        return self._rows.where(lambda it: it.server == server and it.at >= since, lambda it: it.at)
+        return self.of_servers([server], since)
+
+    def of_servers(self, servers: Collection[ServerName], since: datetime) -> list[Restart]:
+        return self._rows.where(lambda it: it.server in servers and it.at >= since, lambda it: it.at)
 
 
 class LastGoods:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Protocol
 
@@ -74,6 +74,9 @@ class Changes(Protocol):
     def of_server(self, server: ServerName, since: datetime) -> list[Change]:
         """Changes of `server` that entered their present state at or after `since`, oldest first."""
 
+    def of_servers(self, servers: Collection[ServerName], since: datetime) -> list[Change]:
+        """The same of many servers at once."""
+
 
 class Leases(Protocol):
     """Rights to do one thing in the fleet.
@@ -120,8 +123,8 @@ class Rejections(Protocol):
 class Baselines(Protocol):
     """What is normal for a server at a setting."""
 
-    def get(self, server: ServerName, key: str) -> Baseline | None:
-        """The baseline; None where there is none yet."""
+    def of_servers(self, servers: Collection[ServerName]) -> list[Baseline]:
+        """All there are of these servers, by server and key."""
 
     def put(self, baseline: Baseline) -> None:
         """Store it in place of the last one of its server and key."""
@@ -135,6 +138,9 @@ class Restarts(Protocol):
 
     def since(self, server: ServerName, since: datetime) -> list[Restart]:
         """Starts of `server` at or after `since`, oldest first."""
+
+    def of_servers(self, servers: Collection[ServerName], since: datetime) -> list[Restart]:
+        """The same of many servers at once."""
 
 
 class LastGoods(Protocol):

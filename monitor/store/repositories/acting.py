@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -129,7 +129,11 @@ class SqlChanges:
 
     def of_server(self, server: ServerName, since: datetime) -> list[Change]:
         """Changes of `server` that entered their present state at or after `since`."""
-        where = (ChangeRow.server == server, ChangeRow.entered_at >= since)
+        return self.of_servers([server], since)
+
+    def of_servers(self, servers: Collection[ServerName], since: datetime) -> list[Change]:
+        """The same of many servers at once."""
+        where = (ChangeRow.server.in_(servers), ChangeRow.entered_at >= since)
         return self._rows.many(*where, order=(ChangeRow.entered_at, ChangeRow.id))
 
 
@@ -160,7 +164,11 @@ class SqlRestarts:
 
     def since(self, server: ServerName, since: datetime) -> list[Restart]:
         """Starts of `server` at or after `since`, oldest first."""
-        where = (RestartRow.server == server, RestartRow.at >= since)
+        return self.of_servers([server], since)
+
+    def of_servers(self, servers: Collection[ServerName], since: datetime) -> list[Restart]:
+        """The same of many servers at once."""
+        where = (RestartRow.server.in_(servers), RestartRow.at >= since)
         return self._rows.many(*where, order=(RestartRow.at, RestartRow.number))
 
 
@@ -185,9 +193,9 @@ class SqlBaselines:
     def __init__(self, connection: Connection) -> None:
         self._rows = Records(connection, Baseline, BaselineRow)
 
-    def get(self, server: ServerName, key: str) -> Baseline | None:
-        """The baseline of that server and key."""
-        return self._rows.one(BaselineRow.server == server, BaselineRow.key == key)
+    def of_servers(self, servers: Collection[ServerName]) -> list[Baseline]:
+        """All there are of these servers, by server and key."""
+        return self._rows.many(BaselineRow.server.in_(servers), order=(BaselineRow.server, BaselineRow.key))
 
     def put(self, baseline: Baseline) -> None:
         """Store it in place of the last one."""

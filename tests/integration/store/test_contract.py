@@ -448,6 +448,8 @@ class TestChanges:
         with store.read() as unit:
             assert [each.id for each in unit.changes.of_server(A, at(10))] == ["old", "new"]
             assert [each.id for each in unit.changes.of_server(A, at(11))] == ["new"]
+            assert [each.id for each in unit.changes.of_servers([A, B], at(10))] == ["old", "b", "new"]
+            assert unit.changes.of_servers([], at(10)) == []
 
     def test_a_change_without_its_rollout_is_refused(self, store: Store) -> None:
         with pytest.raises(StoreError), store.write() as unit:
@@ -828,9 +830,8 @@ class TestSmallRecords:
             unit.baselines.put(two)
             unit.baselines.put(replace(one, windows=13))
         with store.read() as unit:
-            assert unit.baselines.get(A, one.key) == replace(one, windows=13)
-            assert unit.baselines.get(A, two.key) == two
-            assert unit.baselines.get(B, one.key) is None
+            assert unit.baselines.of_servers([A, B]) == [replace(one, windows=13), two]
+            assert unit.baselines.of_servers([B]) == []
 
     def test_restarts_count_also_where_they_are_alike(self, store: Store) -> None:
         one = Restart(A, T0, "change", "ready")
@@ -839,6 +840,9 @@ class TestSmallRecords:
                 unit.restarts.add(each)
         with store.read() as unit:
             assert unit.restarts.since(A, T0) == [one, one]
+            assert unit.restarts.of_servers([A], T0) == [one, one]
+            assert unit.restarts.of_servers([A, B], T0) == [one, one, replace(one, server=B)]
+            assert unit.restarts.of_servers([], T0) == []
 
     def test_the_last_good_setting_is_replaced(self, store: Store) -> None:
         with store.write() as unit:

@@ -63,8 +63,7 @@ def test_who_takes_a_server_over_learns_what_is_normal_for_it(stores: tuple[SqlS
         unit.baselines.put(replace(normal, acceptance_length=9.0))
     Mirror(local, shared).bring_back([A])
     with local.read() as unit:
-        assert unit.baselines.get(A, "ngram/3") == normal
-        assert unit.baselines.get(B, "ngram/3") is None
+        assert unit.baselines.of_servers([A, B]) == [normal]
 
 
 def test_of_checks_only_the_newest_are_looked_through_and_late_ones_of_a_day_still_go_over(

@@ -101,7 +101,7 @@ class TestRestartFailed:
                         proposed=NGRAM, created_at=NOON, requested_by="ann")
             )
             unit.changes.add([change(0, ChangeState.ABANDONED, Outcome.UNDO_FAILED), change(60, ChangeState.PROMOTED)])
-            found = changes_of_last_day(unit, SERVER, NOON + timedelta(days=1, minutes=30))
+            found = changes_of_last_day(unit, [SERVER], NOON + timedelta(days=1, minutes=30))[SERVER]
         assert [one.id for one in found] == ["c60"]
 
 
