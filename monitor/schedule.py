@@ -134,9 +134,10 @@ class Calendar:
         """Run every day."""
         self._scheduler.add_job(run, CronTrigger(hour=at.hour, minute=at.minute, timezone=ZoneInfo(zone)), id=job)
 
-    def hourly(self, job: str, run: Callable[[], None], minute: int) -> None:
-        """Run every hour at that minute."""
-        self._scheduler.add_job(run, CronTrigger(minute=minute, timezone=ZoneInfo("UTC")), id=job)
+    def hourly(self, job: str, run: Callable[[], None], minute: int, *, every_minutes: int = 60) -> None:
+        """Run every hour at that minute, and in its rest again after so many."""
+        minutes = f"{minute}-59/{every_minutes}"
+        self._scheduler.add_job(run, CronTrigger(minute=minutes, timezone=ZoneInfo("UTC")), id=job)
 
     def start(self) -> None:
         """Start the scheduler's thread."""

@@ -15,6 +15,10 @@ from monitor.store import Store
 
 log = logging.getLogger(__name__)
 
+#: Time between two turns of rolling up (minutes). What is not rolled up yet is added up by whoever reads it: an hour of
+#: a thousand servers takes longer than anybody waits for a report.
+ROLL_UP_MINUTES = 5
+
 
 class Upkeep:
     """Upkeep of the local store, and of the fleet's where this daemon has that role."""
@@ -28,7 +32,7 @@ class Upkeep:
     def put_into(self, calendar: Calendar) -> None:
         """Enter every job."""
         calendar.daily("prune", self.prune, time(3, 17))
-        calendar.hourly("roll up", self.roll_up, 7)
+        calendar.hourly("roll up", self.roll_up, 2, every_minutes=ROLL_UP_MINUTES)
 
     def roll_up(self) -> None:
         """Keep long spans cheap to read: a start and a report read what is rolled up."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from monitor.app.limits import collect_seldom
 from monitor.app.reports import write_report
 from monitor.cli.context import Context
 from monitor.cli.output import console
@@ -36,6 +37,7 @@ def report(
     context: Context = ctx.obj
     running = context.running()
     now = SystemClock().now()
+    collect_seldom()
     with context.reading() as store, store.read() as unit:
         made = assemble(
             unit, running.groups, end=now, now=now, key=f"{week_key(now, 'UTC')}-so-far" if week else "report",

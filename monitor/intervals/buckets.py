@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +13,7 @@ from monitor.model.life import LifeId
 #: Lengths of buckets that are kept (seconds), each a multiple of the one before: five minutes is the default window of
 #: signals, an hour is what a year can be drawn from, a day (UTC) is kept for ever.
 STEPS = (300, 3600, 86_400)
+HOUR = STEPS[1]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -38,11 +39,18 @@ def by_bucket(intervals: Iterable[Interval], step: int) -> dict[Bucket, Interval
     Those with flags and partial ones are added apart from the others, since they are left out of some signals and would
     take the whole bucket with them. A gap no longer than the bucket is none in it: a rate over the bucket holds.
     """
+    return added(intervals, step, lambda end: bucket_end(end, step))
+
+
+def added(
+    intervals: Iterable[Interval], seconds: float, end_of: Callable[[datetime], datetime]
+) -> dict[Bucket, Interval]:
+    """The same over buckets of that many seconds, each interval in the one whose end is `end_of` its own."""
     parts: dict[Bucket, list[Interval]] = {}
     for interval in intervals:
-        is_gap = interval.is_gap and interval.elapsed_seconds > step
+        is_gap = interval.is_gap and interval.elapsed_seconds > seconds
         part = interval if is_gap is interval.is_gap else replace(interval, is_gap=is_gap)
-        parts.setdefault((part.life, bucket_end(part.end, step), _kind(part)), []).append(part)
+        parts.setdefault((part.life, end_of(part.end), _kind(part)), []).append(part)
     return {bucket: over_time(found) for bucket, found in parts.items()}
 
 

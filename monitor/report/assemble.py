@@ -69,7 +69,9 @@ def assemble(
     for group in sorted(groups, key=lambda group: group.name):
         found = read(unit, group.servers, start, end, timedelta(days=days), among=len(names), lives=lives)
         feed(book, found, start, end)
-        parts.append(group_report(replace(inputs, pairs=found.pairs, hours=found.hours, points=found.points), group))
+        own = replace(inputs, pairs=found.pairs, fine=found.fine, points=found.points, loads=found.loads,
+                      loads_before=found.loads_before)
+        parts.append(group_report(own, group))
     for checks in unit.checks.sums(names, start, end):
         book.add_checks(checks.server, checks.end, answered=checks.answered, missed=checks.missed)
     # An objective without events says nothing here.
@@ -90,12 +92,12 @@ def with_known(groups: Sequence[Group], watched: Iterable[Watched]) -> tuple[Gro
 
 
 def feed(book: SloBook, found: Read, start: datetime, end: datetime) -> None:
-    """Count what was read of the period for its objectives; those of time slices by the hour where there are hours."""
+    """Count what was read of the period for objectives; those of time slices by what is finer, where that was read."""
     for own in found.pairs.values():
         book.learn(life for life, _ in own)
         for _, interval in own:
             if start < interval.end <= end:
-                book.add_interval(interval, sliced=None if found.hours is None else False)
-    for own in (found.hours or {}).values():
+                book.add_interval(interval, sliced=None if found.fine is None else False)
+    for own in (found.fine or {}).values():
         for _, interval in own:
             book.add_interval(interval, sliced=True)

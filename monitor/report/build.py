@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from monitor.intervals.loads import Loads
 from monitor.model.alert import Alert, Severity
 from monitor.model.decision import Action, Decision, DecisionState
 from monitor.model.interval import Interval
@@ -29,6 +30,7 @@ from monitor.report.reading import TREND_POINTS
 from monitor.report.views import change_began
 from monitor.report.weekly import confidence, covered_share, equal_load_change, hindrance, noise
 from monitor.signals.build import signals
+from monitor.signals.means import means
 from monitor.signals.track import UNRELIABLE, Pair
 from monitor.slo.burn import SloStatus
 
@@ -43,8 +45,8 @@ _OPEN = (DecisionState.STANDING, DecisionState.RECOMMENDED, DecisionState.AWAITI
 class Inputs:
     """What a report is made from; `pairs` reach one period further back, for the comparison with the one before.
 
-    `hours` hold the period alone, where `pairs` are too coarse for what moves with time: trends, of groups alone then,
-    and the time covered. None where they are not.
+    `fine` holds the period alone, where `pairs` are too coarse for what moves with time: trends, and the time covered.
+    None where they are not. `loads` and `loads_before` are tokens and seconds by load, as `weekly.LOAD_EDGES` has them.
     """
 
     key: str
@@ -53,7 +55,9 @@ class Inputs:
     made_at: datetime
     host: str
     pairs: Mapping[ServerName, Sequence[Pair]]
-    hours: Mapping[ServerName, Sequence[Pair]] | None = None
+    fine: Mapping[ServerName, Sequence[Pair]] | None = None
+    loads: Mapping[ServerName, Loads] = field(default_factory=dict)
+    loads_before: Mapping[ServerName, Loads] = field(default_factory=dict)
     decisions: Mapping[str, Decision | None] = field(default_factory=dict)
     changes: Sequence[Change] = ()
     alerts: Sequence[Alert] = ()
@@ -92,10 +96,10 @@ def whole(inputs: Inputs, parts: Sequence[GroupReport]) -> WeeklyReport:
 
 
 def group_report(inputs: Inputs, group: Group) -> GroupReport:
-    """The part of one group, from its own `pairs` and `hours`; without its objectives."""
+    """The part of one group, from what was read of it; without its objectives."""
     changes = [c for c in inputs.changes if c.server in group.servers and inputs.start <= c.entered_at < inputs.end]
     decision = inputs.decisions.get(group.name)
-    fine = inputs.pairs if inputs.hours is None else inputs.hours
+    fine = inputs.pairs if inputs.fine is None else inputs.fine
     together = [pair for name in group.servers for pair in fine.get(name, ())]
     return GroupReport(
         name=group.name,
@@ -105,13 +109,14 @@ def group_report(inputs: Inputs, group: Group) -> GroupReport:
         advice=_advice(decision) if decision is not None else None,
         slos=(),
         alerts=tuple(_alert(a) for a in inputs.alerts if _concerns(a, group) and a.fired_at is not None),
-        trend=_trend(together, group.name, inputs.start, inputs.end, inputs.points) if len(group.servers) > 1 else (),
+        trend=_trend(together, inputs.start, inputs.end, inputs.points) if len(group.servers) > 1 else (),
         hindrance=hindrance(decision),
     )
 
 
 def _server(inputs: Inputs, name: ServerName) -> ServerReport:
-    pairs, fine = list(inputs.pairs.get(name, ())), inputs.hours
+    pairs = list(inputs.pairs.get(name, ()))
+    fine = pairs if inputs.fine is None else inputs.fine.get(name, ())
     length = (inputs.end - inputs.start).total_seconds()
     now = signals(pairs, scope=name, at=inputs.end, window_seconds=length)
     before = signals(pairs, scope=name, at=inputs.start, window_seconds=length)
@@ -127,11 +132,10 @@ def _server(inputs: Inputs, name: ServerName) -> ServerReport:
         before=_figures(before),
         survival=survival.values if survival else (),
         generation_tokens=_generated([interval for _, interval in recent]),
-        trend=_trend(pairs, name, inputs.start, inputs.end) if fine is None else (),
+        trend=_trend(fine, inputs.start, inputs.end, inputs.points),
         notes=_notes(recent, now, inputs.target_acceptance),
-        covered=covered_share(recent if fine is None else fine.get(name, ()), inputs.start, inputs.end),
-        # A day's mean is no load that another day can equal.
-        equal_load_change=equal_load_change(pairs, inputs.start, inputs.end) if fine is None else None,
+        covered=covered_share(fine, inputs.start, inputs.end),
+        equal_load_change=equal_load_change(inputs.loads.get(name, {}), inputs.loads_before.get(name, {})),
     )
 
 
@@ -144,7 +148,7 @@ def _generated(intervals: Sequence[Interval]) -> float:
 
 
 def _trend(
-    pairs: Sequence[Pair], name: str, start: datetime, end: datetime, most: int = TREND_POINTS
+    pairs: Sequence[Pair], start: datetime, end: datetime, most: int
 ) -> tuple[TrendPoint, ...]:
     """Equal buckets over the part of the period that has data, at most so many of them."""
     inside = [pair for pair in pairs if start < pair[1].end <= end]
@@ -159,19 +163,7 @@ def _trend(
     points = []
     for index in range(max(buckets) + 1):
         at = first + timedelta(seconds=(index + 1) * seconds)
-        found = signals(
-            buckets.get(index, ()), scope=name, at=at, window_seconds=seconds + 1.0,
-        )
-        points.append(
-            TrendPoint(
-                at,
-                found.value("acceptance_rate"),
-                found.value("acceptance_length"),
-                found.value("generation_tokens_per_second"),
-                found.value("step_seconds"),
-                found.value("num_speculative_tokens"),
-            )
-        )
+        points.append(TrendPoint(at, *means(buckets.get(index, ()), at, seconds + 1.0)))
     return tuple(points)
 
 

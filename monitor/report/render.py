@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from importlib import resources
@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from monitor.report.charts import trend_charts
 from monitor.report.content import ChangeReport, ServerReport, TrendPoint, WeeklyReport
 from monitor.show.lines import line_chart, summary
+from monitor.show.small import spark_svg
 
 #: Up to so many servers each has its own charts and table; of more their groups have, and servers a line.
 SMALL_FLEET = 30
@@ -79,10 +80,16 @@ def _environment(html: bool) -> Environment:
     )
     environment.filters.update(
         figure=figure_text, stamp=_stamp, percent=lambda v: figure_text(v, "share"),
-        signed=lambda v: figure_text(v, "signed"), cell=_cell,
+        signed=lambda v: figure_text(v, "signed"), cell=_cell, spark=_spark,
     )
     environment.globals.update(rows=ROWS, moved=change_text)
     return environment
+
+
+def _spark(server: ServerReport) -> Markup:
+    """Acceptance of a server over the period, as small as a word; of all servers on one scale."""
+    rates = [point.acceptance_rate for point in server.trend]
+    return Markup(spark_svg(f"Acceptance of {server.name}", rates, "share", low=0.0, high=1.0) if rates else "–")
 
 
 def _cell(text: str) -> str:
@@ -150,8 +157,9 @@ def to_markdown(report: WeeklyReport) -> str:
 
 
 def to_json(report: WeeklyReport) -> str:
-    """The report as JSON; unknown numbers are null, times ISO 8601 in UTC."""
-    return json.dumps(asdict(report), default=_plain, indent=2, ensure_ascii=False, allow_nan=False)
+    """The report as JSON; unknown numbers are null, times ISO 8601 in UTC. That on a large fleet is one line."""
+    indent = 2 if sum(len(group.servers) for group in report.groups) <= SMALL_FLEET else None
+    return json.dumps(report, default=_plain, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def _plain(value: object) -> object:
@@ -159,4 +167,7 @@ def _plain(value: object) -> object:
         return value.isoformat()
     if isinstance(value, Enum):
         return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        # `asdict` would copy every number as well, which takes longer than writing them.
+        return {one.name: getattr(value, one.name) for one in fields(value)}
     raise TypeError(f"{type(value).__name__} is not JSON")

@@ -7,17 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+from monitor.intervals.loads import Loads
 from monitor.model.alert import Alert, Severity
 from monitor.model.decision import Action, Decision, DecisionState, Reason
 from monitor.report.content import Noise
-from monitor.signals.track import Pair, is_rateable
+from monitor.signals.track import Pair
 
 #: A shift of on-call (hours); 21 a week.
 SHIFT_HOURS = 8.0
-#: Loads within such a factor count as equal.
+#: Loads (mean of running requests in an hour) within such a factor count as equal.
 _LOAD_STEP = 1.25
-#: Least running requests (mean) of an interval that says something of throughput.
-_LEAST_RUNNING = 0.5
+#: Where one load ends and the next begins. Less than half a request, below the first, says nothing of throughput.
+LOAD_EDGES = (0.5, *(_LOAD_STEP ** (number + 0.5) for number in range(-3, 44)))
 
 #: Why a group is not tuned, where the reason of its conclusion is a hindrance and not a good setting.
 _HINDRANCES = {
@@ -40,34 +41,20 @@ _HINDRANCES = {
 }
 
 
-def equal_load_change(pairs: Sequence[Pair], start: datetime, end: datetime) -> float | None:
+def equal_load_change(now: Loads, before: Loads) -> float | None:
     """Throughput of the period against the one before at equal load, as a ratio minus 1; None without common loads.
 
-    Intervals are sorted by running requests into steps of a quarter; each step that both periods had is compared by
-    tokens per second, weighted by the time that the shorter of the two spent there.
+    Each load (by `LOAD_EDGES`) that both periods had is compared by tokens per second, weighted by the time that the
+    shorter of the two spent there. Loads are means of an hour in a fleet of any size, so that a figure means the same.
     """
-    now: dict[int, list[float]] = {}
-    before: dict[int, list[float]] = {}
-    earlier = start - (end - start)
-    for _, interval in pairs:
-        running, traffic = interval.gauges.running_mean, interval.traffic
-        if traffic is None or traffic.generation_tokens is None or not is_rateable(interval):
-            continue
-        if running is None or running < _LEAST_RUNNING or interval.traffic_seconds <= 0:
-            continue
-        period = now if start < interval.end <= end else before if earlier < interval.end <= start else None
-        if period is not None:
-            sums = period.setdefault(round(math.log(running) / math.log(_LOAD_STEP)), [0.0, 0.0])
-            sums[0] += traffic.generation_tokens
-            sums[1] += interval.traffic_seconds
-    common = [step for step in now.keys() & before.keys() if before[step][0] > 0 and now[step][0] > 0]
-    weight = sum(min(now[step][1], before[step][1]) for step in common)
+    common = [place for place in now.keys() & before.keys() if place and before[place][0] > 0 and now[place][0] > 0]
+    weight = sum(min(now[place][1], before[place][1]) for place in common)
     if weight <= 0:
         return None
     logs = (
-        min(now[step][1], before[step][1])
-        * math.log((now[step][0] / now[step][1]) / (before[step][0] / before[step][1]))
-        for step in common
+        min(now[place][1], before[place][1])
+        * math.log((now[place][0] / now[place][1]) / (before[place][0] / before[place][1]))
+        for place in sorted(common)
     )
     return math.exp(sum(logs) / weight) - 1.0
 

@@ -71,7 +71,10 @@ def alpha_of_length(length: float, tokens: int) -> float:
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        if sum(middle**i for i in range(tokens + 1)) < length:
+        reached = 1.0
+        for _ in range(tokens):
+            reached = reached * middle + 1.0
+        if reached < length:
             low = middle
         else:
             high = middle

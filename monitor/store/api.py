@@ -205,7 +205,7 @@ class Store(Protocol):
         """How big the store is."""
 
     def roll_up(self, now: datetime) -> int:
-        """Add new intervals up into the rollups; the number of rows written. Once an hour is often enough."""
+        """Add new intervals up into the rollups; the number of rows written. Every five minutes is often enough."""
 
     def prune(self, now: datetime, keep: Retention) -> dict[str, int]:
         """Roll up, then delete what is older than `keep` allows.

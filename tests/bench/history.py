@@ -3,9 +3,10 @@
     python -m tests.bench.history [--servers 1000] [--group-size 50] [--days 90] [--store sqlite postgresql] [--profile]
 
 The store holds sums by the hour and by the day of all days, by five minutes of the last two, intervals of the last
-hour, and checks of the last week, all with the histograms of a vLLM page. One server's past is made and copied by the
-database. CPU seconds are those of this process; wall seconds have the database's share. The bars: 10 s for the report
-(reading, adding up, writing its files), 1 s for the status page. Beside them what has no bar: the charts of one group.
+hour, of which four minutes are in no sum yet, and checks of the last week, all with the histograms of a vLLM page. One
+server's past is made and copied by the database. CPU seconds are those of this process; wall seconds have the
+database's share. The bars: 10 s for the report (reading, adding up, writing its files), 1 s for the status page. Beside
+them what has no bar: the charts of one group.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from sqlalchemy import Connection, inspect, text
 
 from monitor.app.desk import DaemonDesk
 from monitor.app.heart import Heart
+from monitor.app.limits import collect_seldom
 from monitor.app.reports import write_report
 from monitor.app.view import DaemonView
 from monitor.app.watched import note_watched
 from monitor.cycle.slo_history import MANY, feed_book
-from monitor.intervals.buckets import STEPS, by_bucket
+from monitor.intervals.buckets import STEPS, by_bucket, complete_until
 from monitor.model.life import LastReading
 from monitor.model.reading import Reading, Verdict
 from monitor.model.record import CHECKS_SECONDS, Checks
@@ -51,8 +53,9 @@ from tests.fakes.fake_clock import FakeClock
 from tests.integration.postgres import running_server
 
 BAR_REPORT, BAR_PAGE = 10.0, 1.0
-#: A Monday morning, which is no end of a day in UTC.
-_NOW = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
+#: A Monday morning, which is no end of a day or an hour in UTC; and where the rollups end, just before the next turn.
+_NOW = datetime(2026, 11, 2, 9, 29, tzinfo=UTC)
+_ROLLED_UP = {step: complete_until(_NOW - timedelta(minutes=4), step) for step in STEPS}
 #: Servers whose objectives are counted again: a start does it for all, one after the other.
 COUNTED = 20
 #: What is copied from the first server to all others, what others refer to first.
@@ -64,8 +67,8 @@ def fill(store: SqlStore, servers: Sequence[Server], groups: Sequence[Group], da
     name, begin = servers[0].name, _NOW - timedelta(days=days)
     life = life_of(name, begin)
     note_watched(store, servers, groups, "bench", begin)
-    hours = list(intervals_of(life, begin, _NOW, 3600.0))
-    fine = intervals_of(life, _NOW - timedelta(days=2), _NOW, 300.0)
+    hours = list(intervals_of(life, complete_until(begin, 3600), _ROLLED_UP[3600], 3600.0))
+    fine = intervals_of(life, _ROLLED_UP[300] - timedelta(days=2), _ROLLED_UP[300], 300.0)
     with store.write() as unit:
         unit.lives.add(life)
         unit.intervals.add(list(intervals_of(life, _NOW - timedelta(hours=1), _NOW, 15.0)))
@@ -74,7 +77,7 @@ def fill(store: SqlStore, servers: Sequence[Server], groups: Sequence[Group], da
         rollups = SqlRollups(unit.connection, unit.edges)
         for step, intervals in zip(STEPS, (fine, hours, hours), strict=True):
             rollups.put(step, by_bucket(intervals, step))
-            rollups.set_progress(step, name, _NOW if step < 86_400 else _NOW.replace(hour=0))
+            rollups.set_progress(step, name, _ROLLED_UP[step])
         for one in servers:
             page = Reading(server=one.name, scraped_at=_NOW, monotonic=0.0, dialect="vllm_v1", verdict=Verdict.OK,
                            reason="")
@@ -180,6 +183,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args(arguments)
     good = True
+    # As the daemon does at its start, and the command `report`.
+    collect_seldom()
     with reaper.tidied(), ExitStack() as stack:
         if "sqlite" in options.store:
             with tempfile.TemporaryDirectory(prefix="acceptd-bench-") as folder:

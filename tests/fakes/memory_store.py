@@ -15,7 +15,9 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from monitor.errors import StoreError
-from monitor.intervals.buckets import STEPS, by_bucket, complete_until
+from monitor.intervals.buckets import HOUR, STEPS, by_bucket, complete_until
+from monitor.intervals.loads import Loads, by_load
+from monitor.intervals.parts import by_part
 from monitor.model.alert import Alert, AlertState, Fingerprint, Silence, SilenceId
 from monitor.model.decision import Action, Decision, DecisionId, DecisionState
 from monitor.model.interval import Interval
@@ -251,6 +253,17 @@ class Intervals:
             [*self._tables.pruned.where(wanted, _by_end), *self._tables.intervals.where(wanted, _by_end)], step_seconds
         )
         return sorted((it if details else _without_details(it) for it in found.values()), key=_by_end)
+
+    def in_parts(
+        self, servers: Sequence[ServerName], since: datetime, until: datetime, origin: datetime, length: timedelta
+    ) -> list[Interval]:
+        found = by_part(self.between_coarse(servers, since, until, HOUR), origin, length)
+        return sorted(found, key=_by_end)
+
+    def by_load(
+        self, servers: Sequence[ServerName], since: datetime, until: datetime, edges: Sequence[float]
+    ) -> dict[ServerName, Loads]:
+        return by_load(self.between_coarse(servers, since, until, HOUR), edges)
 
     def last_end(self, server: ServerName) -> datetime | None:
         return max((it.end for it in self._tables.intervals.rows.values() if it.server == server), default=None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
+from monitor.intervals.loads import Loads
 from monitor.model.interval import Interval
 from monitor.model.life import Head, LastReading, Life, LifeId
 from monitor.model.record import Checks, Watched
@@ -95,6 +96,20 @@ class Intervals(Protocol):
         added up from the intervals while reading, or left out without `newer`: call `Store.roll_up` now and then.
         Rollups outlive the intervals.
         """
+
+    def in_parts(
+        self, servers: Sequence[ServerName], since: datetime, until: datetime, origin: datetime, length: timedelta
+    ) -> list[Interval]:
+        """Hours (as of `between_coarse`) of (since, until] added up over parts of that length, counted from `origin`.
+
+        Made for curves of many servers. Arrays, maps and histograms are left out but for the inter-token one, which has
+        one bucket: its sum and count tell the time of a step.
+        """
+
+    def by_load(
+        self, servers: Sequence[ServerName], since: datetime, until: datetime, edges: Sequence[float]
+    ) -> dict[ServerName, Loads]:
+        """Tokens and seconds of the hours of (since, until] by load, as `monitor.intervals.loads.by_load` has them."""
 
     def last_end(self, server: ServerName) -> datetime | None:
         """End of the newest interval of `server`; None without any."""

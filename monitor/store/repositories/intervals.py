@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Select, Table, and_, func, select, tuple_
 
 from monitor.errors import StoreError
-from monitor.intervals.buckets import STEPS, by_bucket
+from monitor.intervals.buckets import HOUR, STEPS, by_bucket
+from monitor.intervals.loads import Loads, add_loads, by_load
+from monitor.intervals.parts import by_part
 from monitor.model.interval import Interval
 from monitor.model.life import LifeId
 from monitor.model.server import ServerName
@@ -20,6 +23,7 @@ from monitor.store.packing import pack
 from monitor.store.records import new_rows
 from monitor.store.repositories.history import lives_between
 from monitor.store.repositories.rollups import SqlRollups
+from monitor.store.repositories.sums import SqlSums
 from monitor.store.tables.history import IntervalDetailRow, IntervalRow, LifeRow
 
 _ROW: Table = IntervalRow.metadata.tables[IntervalRow.__tablename__]
@@ -114,14 +118,61 @@ class SqlIntervals:
         if step_seconds not in STEPS:
             raise StoreError(f"no rollups of {step_seconds} s are kept: expected one of {STEPS}")
         found = self._rollups.between(step_seconds, servers, since, until, details=details)
-        if not newer:
-            return sorted(found, key=_by_end)
-        reached = self._rollups.progress(step_seconds)
-        for server in self._servers(since, until) if servers is None else servers:
-            begin = max(since, reached.get(server, since))
-            if begin < until:
-                found += by_bucket(self.between([server], begin, until, details=details), step_seconds).values()
+        if newer:
+            known = self._servers(since, until) if servers is None else servers
+            found += self._newer(known, since, until, step_seconds, details=details)
         return sorted(found, key=_by_end)
+
+    def in_parts(
+        self, servers: Sequence[ServerName], since: datetime, until: datetime, origin: datetime, length: timedelta
+    ) -> list[Interval]:
+        """Hours of (since, until] by parts of that length, counted from `origin`, added up by the database."""
+        if since >= until:
+            return []
+        numbers = range(math.floor((since - origin) / length) + 1, math.ceil((until - origin) / length))
+        ends = [*(origin + length * number for number in numbers), until]
+        found = SqlSums(self._connection, self._edges).in_parts(servers, since, ends, length.total_seconds())
+        newer = self._newer(servers, since, until, HOUR, details=True)
+        return sorted([*found, *by_part(newer, origin, length)], key=_by_end)
+
+    def by_load(
+        self, servers: Sequence[ServerName], since: datetime, until: datetime, edges: Sequence[float]
+    ) -> dict[ServerName, Loads]:
+        """Tokens and seconds of hours by their load."""
+        found = SqlSums(self._connection, self._edges).by_load(servers, since, until, edges)
+        newer = self._newer(servers, since, until, HOUR, details=False)
+        return add_loads([found, by_load(newer, edges)])
+
+    def _newer(
+        self, servers: Sequence[ServerName], since: datetime, until: datetime, step: int, *, details: bool
+    ) -> list[Interval]:
+        """Buckets of what is not rolled up yet."""
+        found: list[Interval] = []
+        for begin, some in self._beyond(step, servers, since, until):
+            found += by_bucket(self._parts(some, begin, until, step, details=details), step).values()
+        return found
+
+    def _parts(
+        self, servers: Sequence[ServerName], since: datetime, until: datetime, step: int, *, details: bool
+    ) -> list[Interval]:
+        """What buckets of that step are added up from: finer rollups as far as they reach, then the intervals."""
+        if step == STEPS[0]:
+            return self.between(servers, since, until, details=details)
+        finer = STEPS[STEPS.index(step) - 1]
+        found = self._rollups.between(finer, servers, since, until, details=details)
+        for begin, some in self._beyond(finer, servers, since, until):
+            found += self._parts(some, begin, until, finer, details=details)
+        return found
+
+    def _beyond(
+        self, step: int, servers: Sequence[ServerName], since: datetime, until: datetime
+    ) -> list[tuple[datetime, list[ServerName]]]:
+        """Where the rollups of servers end, with those that end there; without the ones that reach beyond `until`."""
+        reached = self._rollups.progress(step, servers)
+        found: dict[datetime, list[ServerName]] = {}
+        for server in servers:
+            found.setdefault(max(since, reached.get(server, since)), []).append(server)
+        return [(begin, some) for begin, some in found.items() if begin < until]
 
     def _servers(self, since: datetime, until: datetime) -> list[ServerName]:
         """Servers that may have intervals then."""

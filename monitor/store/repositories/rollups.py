@@ -59,9 +59,11 @@ class SqlRollups:
         statement = select(func.min(RollupRow.end)).where(RollupRow.step == step, RollupRow.server == server)
         return self._connection.execute(statement).scalar()
 
-    def progress(self, step: int) -> dict[ServerName, datetime]:
-        """Up to which end each server is rolled up."""
+    def progress(self, step: int, servers: Sequence[ServerName] | None = None) -> dict[ServerName, datetime]:
+        """Up to which end each of the servers is rolled up; of all where that is None."""
         statement = select(RollupProgressRow.server, RollupProgressRow.until).where(RollupProgressRow.step == step)
+        if servers is not None:
+            statement = statement.where(RollupProgressRow.server.in_(servers))
         return {server: until for server, until in self._connection.execute(statement)}
 
     def lock(self, step: int, server: ServerName) -> datetime | None:

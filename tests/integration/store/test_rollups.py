@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.errors import StoreError
+from monitor.intervals.parts import by_part
 from monitor.model.counts import Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 from monitor.model.interval import GaugeSpan, Interval
 from monitor.model.life import Life
@@ -200,3 +201,56 @@ def test_the_first_are_given_where_few_are_wanted(store: Store) -> None:
     fill(store, life(), 0, 300)
     with store.read() as unit:
         assert [each.end for each in unit.intervals.between(None, NOON, after(300), limit=2)] == [after(15), after(30)]
+
+
+LENGTHS = [timedelta(hours=2), timedelta(hours=6), timedelta(minutes=100)]
+
+
+def ragged(store: Store) -> None:
+    """Two servers with everything that a sum must keep apart: gaps, flags, a restart, numbers that a page lacks."""
+    one, other, again = life("one"), life("other", server=B), life("again", first_seen=after(5 * 3600))
+    fill(store, one, 0, 5 * 3600)
+    fill(store, again, 5 * 3600, 9 * 3600 + 450)
+    histogram = LatencyCounts(inter_token=Histogram(EDGES, (1.0, 2.0, 4.0), 0.5, 4.0))
+    with store.write() as unit:
+        unit.lives.add(other)
+        unit.intervals.add([
+            scraped(other, 600, 60.0, speculation=None, speculation_seconds=0.0, gauges=GaugeSpan(running_mean=0.25)),
+            scraped(other, 1200, 600.0, is_gap=True, gauges=GaugeSpan(running_mean=9.0, running_max=11.0)),
+            scraped(other, 7200, 6000.0, is_gap=True, latency=None, latency_seconds=0.0),
+            scraped(other, 7260, 60.0, partial=True),
+            scraped(other, 7320, 60.0, flags=frozenset({Flag.IDENTITIES_BROKEN}), latency=histogram),
+            scraped(other, 7380, 60.0, traffic=TrafficCounts(generation_tokens=None, rejections=3.0)),
+            scraped(other, 11_000, 60.0, latency=LatencyCounts()),
+            scraped(other, 11_060, 60.0, gauges=GaugeSpan(), gauges_seconds=0.0),
+        ])  # fmt: skip
+
+
+def test_the_database_adds_hours_up_as_they_are_added_up_here(store: Store) -> None:
+    memory = MemoryStore()
+    ragged(store)
+    ragged(memory)
+    since, until, edges = NOON + timedelta(hours=1), NOON + timedelta(hours=10), (0.5, 1.0, 8.0)
+    for rolled in (None, 4 * 3600.0, 9 * 3600.0 + 460):
+        if rolled is not None:
+            store.roll_up(after(rolled))
+        with store.read() as unit, memory.read() as other:
+            for length in LENGTHS:
+                found = unit.intervals.in_parts([A, B], since, until, NOON, length)
+                expected = other.intervals.in_parts([A, B], since, until, NOON, length)
+                # What is rolled up and what is not yet may be two rows of one part: their sum is compared.
+                added = [sorted(by_part(one, NOON, length), key=repr) for one in (found, expected)]
+                assert added[0] == added[1], (rolled, length)
+            loads = unit.intervals.by_load([A, B], since, until, edges)
+            assert loads == other.intervals.by_load([A, B], since, until, edges)
+            assert unit.intervals.in_parts([B], since, since, since, LENGTHS[0]) == []
+    assert set(loads) == {A, B} and sum(seconds for _, seconds in loads[A].values()) == 8 * 3600 + 450
+
+
+def test_what_is_newer_than_a_step_is_taken_from_finer_rollups_first(store: Store) -> None:
+    one = life("one")
+    fill(store, one, 0, 2 * 3600 + 1800)
+    before = coarse(store, 86_400)
+    store.roll_up(after(2 * 3600 + 1810))
+    store.prune(after(7200 + 1800), replace(KEEP, raw_hours=0.2, five_minutes_days=30))
+    assert coarse(store, 86_400) == before

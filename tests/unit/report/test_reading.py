@@ -10,6 +10,7 @@ import pytest
 from monitor.intervals.buckets import STEPS
 from monitor.model.interval import Interval
 from monitor.model.server import Group, GroupName, ServerName
+from monitor.report import reading
 from monitor.report.assemble import assemble
 from monitor.report.content import WeeklyReport
 from monitor.report.reading import read
@@ -57,13 +58,13 @@ def test_more_servers_are_read_in_fewer_rows_with_the_same_counts(store: MemoryS
     assert all(START <= one.start for one in inside)
 
 
-def test_of_many_servers_hours_of_the_period_are_read_beside(store: MemoryStore) -> None:
+@pytest.mark.parametrize(("among", "rows"), [(100, None), (101, 15 + 9 + 6 * 24), (501, 15 + 9 + 4 * 6 + 1)])
+def test_of_many_servers_what_moves_with_time_is_read_beside(store: MemoryStore, among: int, rows: int | None) -> None:
     with store.read() as unit:
-        assert read(unit, [A], START, END, WEEK, among=100).hours is None
-        hours = read(unit, [A], START, END, WEEK, among=101).hours
-    assert hours is not None
-    assert len(hours[A]) == 168
-    assert drafts([one for _, one in hours[A]]) == 504 * 1000.0
+        fine = read(unit, [A], START, END, WEEK, among=among).fine
+    assert (None if fine is None else len(fine[A])) == rows
+    if fine is not None:
+        assert drafts([one for _, one in fine[A]]) == 504 * 1000.0
 
 
 def test_a_period_within_one_day_is_read_by_the_hour(store: MemoryStore) -> None:
@@ -73,7 +74,8 @@ def test_a_period_within_one_day_is_read_by_the_hour(store: MemoryStore) -> None
     assert len(found.pairs[A]) == 8
 
 
-def test_what_is_not_rolled_up_is_left_out_of_a_large_report_unless_nothing_is() -> None:
+@pytest.mark.parametrize("among", [1, 20, 60, 200, 1000])
+def test_what_is_not_rolled_up_yet_is_in_the_report_of_any_fleet(among: int) -> None:
     made, one = MemoryStore(), replace(life("a"), first_seen=END - timedelta(hours=4))
     with made.write() as unit:
         unit.lives.add(one)
@@ -81,14 +83,11 @@ def test_what_is_not_rolled_up_is_left_out_of_a_large_report_unless_nothing_is()
             interval(one, (END - timedelta(minutes=minutes) - NOON).total_seconds(), seconds=1200.0)
             for minutes in range(0, 240, 20)
         )
-    with made.read() as unit:
-        first = read(unit, [A], START, END, WEEK, among=1000)
     made.roll_up(END - timedelta(hours=1))
     with made.read() as unit:
-        later = read(unit, [A], START, END, WEEK, among=1000)
-        small = read(unit, [A], START, END, WEEK, among=20)
-    newest = [max(one.end for _, one in found.pairs[A]) for found in (first, later, small)]
-    assert newest == [END, END - timedelta(hours=1), END]
+        found = read(unit, [A], START, END, WEEK, among=among)
+    assert max(interval.end for _, interval in found.pairs[A]) == END
+    assert drafts([interval for _, interval in found.pairs[A]]) == 12 * 1000.0
 
 
 def test_few_servers_are_read_as_scraped_for_two_hours(store: MemoryStore) -> None:
@@ -105,6 +104,30 @@ def test_few_servers_are_read_as_scraped_for_two_hours(store: MemoryStore) -> No
     assert lengths.count(60.0) == 120 and lengths.count(300.0) == 24
 
 
+LIVES = [replace(life("a", number=number), first_seen=START - WEEK) for number in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def uneven() -> MemoryStore:
+    """Two weeks of a server by twenty minutes: load and acceptance move, the second week is faster, a restart in it."""
+    made = MemoryStore()
+    with made.write() as unit:
+        unit.lives.add(LIVES[0])
+        unit.lives.add(LIVES[1])
+        for number in range(2 * 504):
+            end = START - WEEK + timedelta(minutes=20 * (number + 1))
+            running = float(2 + number * 7 % 13)
+            speed = 90.0 * running**0.8 * (1.1 if end > START else 1.0)
+            unit.intervals.add([
+                interval(
+                    LIVES[number > 800], (end - NOON).total_seconds(), seconds=1200.0, running=running,
+                    generation=round(speed * 1200.0), step_seconds=0.008 + number % 5 / 1000,
+                    per_pos=(800.0 + number % 7, 600.0 + number % 3, 400.0 + number % 11),
+                )
+            ])  # fmt: skip
+    return made
+
+
 def report_among(store: MemoryStore, others: int) -> WeeklyReport:
     servers = (A, *(ServerName(f"o{number}") for number in range(others)))
     with store.read() as unit:
@@ -114,30 +137,43 @@ def report_among(store: MemoryStore, others: int) -> WeeklyReport:
         )
 
 
-def test_the_report_says_the_same_of_a_server_however_many_there_are(store: MemoryStore) -> None:
-    small, large = report_among(store, 1).groups[0], report_among(store, 200).groups[0]
+@pytest.mark.parametrize("others", [30, 200, 600])
+def test_the_report_says_the_same_of_a_server_however_many_there_are(uneven: MemoryStore, others: int) -> None:
+    small, large = report_among(uneven, 1).groups[0], report_among(uneven, others).groups[0]
     one, same = small.servers[0], large.servers[0]
-    assert same.generation_tokens == one.generation_tokens
-    for name in ("acceptance_rate", "acceptance_length", "num_drafts", "time_to_first_token_seconds_p95"):
-        assert same.figures[name] == pytest.approx(one.figures[name])
-        assert same.before[name] == pytest.approx(one.before[name])
-    assert same.covered == one.covered == 1.0
+    assert one.equal_load_change == pytest.approx(0.1, abs=0.01)
+    assert same.equal_load_change == one.equal_load_change
+    assert (same.generation_tokens, same.setting, same.covered) == (one.generation_tokens, one.setting, 1.0)
+    for mine, theirs in ((same.figures, one.figures), (same.before, one.before)):
+        assert mine.keys() == theirs.keys() and None not in (mine["acceptance_rate"], mine["step_seconds"])
+        for name in mine:
+            assert mine[name] == (theirs[name] and pytest.approx(theirs[name], rel=1e-9)), name
+    assert same.survival == pytest.approx(one.survival)
     assert [slo.sli for slo in large.slos] == [slo.sli for slo in small.slos] == [1.0]
     assert large.slos[0].valid == pytest.approx(small.slos[0].valid, rel=0.05)
-    assert len(large.trend) == 28
-    assert {point.acceptance_rate for point in large.trend} == {one.figures["acceptance_rate"]}
-    assert report_among(store, 1).notes == ()
-    assert report_among(store, 200).notes == ("Made from sums by the day, up to the last hour that was rolled up.",)
-    assert same.trend == ()
-    assert same.equal_load_change is None
 
 
-def test_of_very_many_servers_what_moves_over_time_is_read_by_the_day(store: MemoryStore) -> None:
-    small, huge = report_among(store, 1).groups[0], report_among(store, 600).groups[0]
-    one, same = small.servers[0], huge.servers[0]
-    assert same.generation_tokens == one.generation_tokens and same.covered == 1.0
-    assert same.figures["acceptance_rate"] == pytest.approx(one.figures["acceptance_rate"])
-    assert [slo.sli for slo in huge.slos] == [slo.sli for slo in small.slos] == [1.0]
-    assert huge.slos[0].valid == pytest.approx(small.slos[0].valid, rel=0.05)
-    assert len(huge.trend) == 7 and same.trend == ()
-    assert {point.acceptance_rate for point in huge.trend} == {one.figures["acceptance_rate"]}
+@pytest.mark.parametrize("others", [200, 600])
+def test_curves_of_a_large_fleet_are_those_of_a_small_one_with_fewer_points(
+    uneven: MemoryStore, others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = report_among(uneven, others)
+    monkeypatch.setattr(reading, "TREND_POINTS", reading.LARGE_TREND_POINTS)
+    small = report_among(uneven, 1)
+    for mine, theirs in (
+        (large.groups[0].servers[0].trend, small.groups[0].servers[0].trend),
+        (large.groups[0].trend, small.groups[0].trend),
+    ):
+        assert len(mine) == len(theirs) == 28
+        assert len({point.acceptance_rate for point in mine}) > 20
+        for point, other in zip(mine, theirs, strict=True):
+            assert point.at == other.at
+            for name in ("acceptance_rate", "acceptance_length", "generation_tokens_per_second", "step_seconds"):
+                assert getattr(point, name) == pytest.approx(getattr(other, name), rel=1e-9), (point.at, name)
+            assert point.num_speculative_tokens == other.num_speculative_tokens == 3
+
+
+def test_the_report_says_what_its_sums_are_made_of(uneven: MemoryStore) -> None:
+    assert [report_among(uneven, others).notes for others in (1, 30, 200)] == [
+        (), ("Made from sums by the hour.",), ("Made from sums by the day.",),
+    ]  # fmt: skip

@@ -8,10 +8,11 @@ from html.parser import HTMLParser
 
 import pytest
 
+from monitor.intervals.loads import by_load
 from monitor.model.decision import Action, DecisionState, Reason
 from monitor.model.server import Group, GroupName, ServerName
 from monitor.report.render import SMALL_FLEET, summary_picture, to_html, to_markdown
-from monitor.report.weekly import confidence, covered_share, equal_load_change, hindrance, noise
+from monitor.report.weekly import LOAD_EDGES, confidence, covered_share, equal_load_change, hindrance, noise
 from monitor.signals.track import Pair
 from tests.fakes.story import alert
 from tests.unit.report.test_report import END, START, built, decision, history
@@ -27,10 +28,12 @@ def served(end: float, tokens: float, running: float) -> Pair:
 
 class TestEqualLoad:
     def change(self, before: list[tuple[float, float]], now: list[tuple[float, float]]) -> float | None:
-        """Pairs of tokens a second and running requests, in the hour before noon and the hour after."""
-        pairs = [served(-60.0 * index, *one) for index, one in enumerate(before)]
-        pairs += [served(60.0 + 60.0 * index, *one) for index, one in enumerate(now)]
-        return equal_load_change(pairs, NOON, NOON + timedelta(hours=1))
+        """Tokens a second and running requests, a minute each, of two periods."""
+        found = [
+            by_load([served(60.0 * number, *one)[1] for number, one in enumerate(period)], LOAD_EDGES)
+            for period in (now, before)
+        ]
+        return equal_load_change(*(loads.get(ServerName("a"), {}) for loads in found))
 
     def test_more_load_is_no_gain(self) -> None:
         curve = {2.0: 200.0, 8.0: 600.0, 16.0: 900.0}
@@ -120,7 +123,7 @@ def test_a_report_of_500_servers_is_one_page_by_groups_and_of_one_server_has_its
     large = built(groups=groups, pairs=pairs, decisions={}, changes=[])
     text = to_html(large)
     Balanced(text)
-    assert len(names) > SMALL_FLEET and text.count("<svg") == 5 * 3
+    assert len(names) > SMALL_FLEET and text.count("<svg") == 5 * 3 + 500
     assert all(f">{name}<" in text for name in names)
     assert len(text) < 2_000_000
     small = to_html(built())
