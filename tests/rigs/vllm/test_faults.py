@@ -92,7 +92,7 @@ def test_a_synthetic_sampler_starts_healthy_and_dies_on_its_first_request() -> N
 
 
 def test_a_killed_api_process_leaves_orphans_that_only_their_session_names() -> None:
-    with running_server(speculation=ngram(2)) as server:
+    with running_server(speculation=ngram(2), env={"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}) as server:
         os.kill(server.pid, signal.SIGKILL)
         server.process.wait(timeout=30)
         orphans = {one.title: one for one in server.processes()}
