@@ -136,7 +136,7 @@ class Calendar:
 
     def hourly(self, job: str, run: Callable[[], None], minute: int, *, every_minutes: int = 60) -> None:
         """Run every hour at that minute, and in its rest again after so many."""
-        minutes = f"{minute}-59/{every_minutes}"
+        minutes = ",".join(map(str, range(minute, 60, every_minutes)))
         self._scheduler.add_job(run, CronTrigger(minute=minutes, timezone=ZoneInfo("UTC")), id=job)
 
     def start(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
@@ -14,6 +14,10 @@ from monitor.schedule import Calendar, Ticker
 from tests.fakes.fake_clock import FakeClock
 
 PATIENCE = 30.0
+
+
+#: An hour in which nothing is due yet.
+NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 
 
 class Counters:
@@ -213,6 +217,21 @@ class TestCalendar:
         due = calendar._scheduler.get_job("report").next_run_time
         calendar.stop()
         assert due.astimezone(UTC).strftime("%a %H:%M") == "Mon 00:00"
+
+    @pytest.mark.parametrize(
+        ("minute", "more", "minutes"), [(23, {}, [23]), (2, {"every_minutes": 20}, [2, 22, 42]),
+                                        (50, {"every_minutes": 20}, [50])],
+    )  # fmt: skip
+    def test_a_job_comes_every_hour_or_at_even_distances_in_it(
+        self, minute: int, more: dict[str, int], minutes: list[int]
+    ) -> None:
+        calendar = Calendar(Counters())
+        calendar.hourly("roll up", Runs(), minute, **more)
+        trigger, at, found = calendar._scheduler.get_job("roll up").trigger, NOON, []
+        for _ in range(2 * len(minutes)):
+            at = trigger.get_next_fire_time(None, at) + timedelta(seconds=1)
+            found.append(at.minute)
+        assert found == minutes * 2
 
     def test_stopping_twice_is_no_error(self) -> None:
         calendar = Calendar(Counters())
