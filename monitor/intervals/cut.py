@@ -27,6 +27,8 @@ FIRST_COUNTS, FIRST_COUNTS_PER_SECOND = 2000.0, 1000.0
 #: What a page says of its samples holds for intervals that end with it; the other flags are about totals.
 _INHERITED = frozenset({Flag.DUPLICATE_SERIES, Flag.QUANTIZED_COUNTERS, Flag.BAD_SAMPLE})
 _ROUNDING_RATIO = 1e-5
+#: What nearly all intervals have: one object, since Python makes each empty set anew.
+_NO_FLAGS: frozenset[Flag] = frozenset()
 #: Wall and monotonic clock may differ by this much (seconds) before the wall clock counts as set.
 CLOCK_STEP_SECONDS = 1.0
 #: Numbers that are worked out from averages on V0 and may fall by themselves.
@@ -178,7 +180,7 @@ def _flags(counts: Counts, seen: Seen) -> frozenset[Flag]:
     flags = set(seen.flags & _INHERITED)
     speculation = counts.speculation
     if speculation is None or seen.dialect == vllm_v0.DIALECT:
-        return frozenset(flags)
+        return frozenset(flags) or _NO_FLAGS
     positions = seen.engine.num_speculative_tokens
     at_one_moment = seen.dialect == llamacpp.DIALECT or seen.starts.process is not None
     slack = 2 * torn_slack(seen.engine, at_one_moment) + _rounding(seen)
@@ -187,7 +189,7 @@ def _flags(counts: Counts, seen: Seen) -> frozenset[Flag]:
     limit = positions if seen.dialect != sglang.DIALECT and seen.engine.prints_zeros else None
     if contradiction(speculation, positions=limit, traffic=counts.traffic, slack=slack) is not None:
         flags.add(Flag.IDENTITIES_BROKEN)
-    return frozenset(flags)
+    return frozenset(flags) or _NO_FLAGS
 
 
 def _rounding(seen: Seen) -> float:

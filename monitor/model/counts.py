@@ -17,6 +17,11 @@ from operator import ge
 _WHOLE = {float(number): float(number) for number in range(16_385)}
 
 
+def shared_count(value: float) -> float:
+    """The same value, a small whole number as the object that all such counts share."""
+    return _WHOLE.get(value, value)
+
+
 def shared_counts(values: Iterable[float]) -> tuple[float, ...]:
     """The same values, small whole numbers as objects that all such tuples share."""
     kept = tuple(values)
