@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -45,7 +45,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Another daemon, and since when its lease is over; None while it is in force."""
+    """A daemon, and since when its lease is over; None while it is in force."""
 
     name: str
     silent_since: datetime | None
@@ -174,7 +174,7 @@ class Member:
         standing = Standing(
             leases=leases, leaving=frozenset(leaving & leases.keys()), others=others,
             unknown=frozenset(before.unknown & leases.keys()) | self._unknown(leases),
-            hosts=tuple(self._hosts(unit, now)), is_watchman=WATCHMAN in held,
+            hosts=tuple(one for one in hosts_of(unit, now) if one.name != self.holder), is_watchman=WATCHMAN in held,
         )
         # Prolonged once more at the end, so that it outlives all that rests on it.
         return standing, self._naming.claim(unit, now)
@@ -210,12 +210,6 @@ class Member:
             if lease.fence not in (self._fences.get(server, 0), self._fences.get(server, 0) + 1)
         )
 
-    def _hosts(self, unit: Unit, now: datetime) -> Iterable[Host]:
-        for lease, in_force in unit.leases.standing(HOST, now):
-            name = lease.name[len(HOST) :]
-            if name != self.holder and (in_force or lease.expires_at > now - GONE):
-                yield Host(name, None if in_force else lease.expires_at)
-
     def _remember(self, found: Standing) -> None:
         fences = {server: lease.fence for server, lease in found.leases.items()}
         if fences == self._fences:
@@ -227,6 +221,13 @@ class Member:
             partial.replace(self._file)
         except OSError as error:
             log.warning("fences of servers not written down: %s", error.strerror)
+
+
+def hosts_of(unit: Unit, now: datetime) -> Iterator[Host]:
+    """Every daemon of the fleet that gives signs of life, or did not long ago."""
+    for lease, in_force in unit.leases.standing(HOST, now):
+        if in_force or lease.expires_at > now - GONE:
+            yield Host(lease.name[len(HOST) :], None if in_force else lease.expires_at)
 
 
 def preferred(hosts: Collection[str], server: ServerName) -> str:

@@ -285,6 +285,7 @@ class Process:
             slo_files=tuple(str(path.resolve()) for path in slo_paths(config)),
             report_target=config.report.target_acceptance,
             config_file=str(self._config_file) if self._config_file else None,
+            shared=config.store.shared is not None,
         )
 
     def _leave_running(self, running: Running | None) -> None:

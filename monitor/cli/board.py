@@ -18,7 +18,8 @@ STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 _SEVERITIES = {"page": "bold red", "ticket": "yellow", "info": "dim"}
 #: Columns with the width of the terminal from which they are shown.
 _COLUMNS = (
-    ("server", "left", 0), ("state", "left", 0), ("k", "right", 0), ("method", "left", 125), ("accept.", "right", 0),
+    ("server", "left", 0), ("host", "left", 0), ("state", "left", 0), ("k", "right", 0), ("method", "left", 125),
+    ("accept.", "right", 0),
     ("last hour", "left", 90), ("length", "right", 0), ("step", "right", 80), ("tokens/s", "right", 0),
     ("run", "right", 100), ("wait", "right", 70), ("KV", "right", 110), ("read", "right", 140), ("acceptd", "left", 80),
 )  # fmt: skip
@@ -50,6 +51,22 @@ def headline(view: Mapping[str, Any]) -> Text:
     return line
 
 
+def fleet_lines(view: Mapping[str, Any]) -> list[Text]:
+    """Which hosts are shown, then what of them is missing or old; nothing where this host alone was asked about."""
+    fleet = view.get("fleet")
+    if fleet is None:
+        return []
+    hosts = fleet["hosts"]
+    lines = [_text(f"{len(hosts)} host{'s' if len(hosts) != 1 else ''} ({', '.join(hosts)}), this is {fleet['host']}.")]
+    if fleet["away"]:
+        words = "its servers are" if len(fleet["away"]) == 1 else "their servers are"
+        lines.append(_text(f"No sign of life of {', '.join(fleet['away'])}: {words} shown as they were last seen.",
+                           "bold red"))
+    if fleet["trouble"]:
+        lines.append(_text(f"Servers of other hosts are missing: {fleet['trouble']}.", "bold red"))
+    return lines
+
+
 def alert_lines(view: Mapping[str, Any], now: datetime) -> list[Text]:
     """What fires and is not silenced, the loudest first; how many are silenced; what is paused."""
     lines = []
@@ -57,7 +74,9 @@ def alert_lines(view: Mapping[str, Any], now: datetime) -> list[Text]:
     for alert in view["alerts"]:
         if alert["state"] == "firing" and not alert["silenced"]:
             by = f", {alert['acknowledged_by']} is on it" if alert["acknowledged_by"] else ""
-            words = f"{alert['severity'].upper()} {alert['summary']} (since {ago(alert['since'], now)}{by})"
+            there = _elsewhere(alert, view)
+            on = f" on {there}" if there and there not in alert["summary"] else ""
+            words = f"{alert['severity'].upper()} {alert['summary']}{on} (since {ago(alert['since'], now)}{by})"
             lines.append(_text(words, _SEVERITIES.get(alert["severity"], "")))
     if not lines:
         if view["daemon"]["running"]:
@@ -73,9 +92,18 @@ def alert_lines(view: Mapping[str, Any], now: datetime) -> list[Text]:
     return lines
 
 
+def _elsewhere(one: Mapping[str, Any], view: Mapping[str, Any]) -> str:
+    """The host of a thing where that is another than this one; empty else."""
+    host = one.get("host")
+    return str(host) if host and "fleet" in view and host != view["fleet"]["host"] else ""
+
+
 def group_line(group: Mapping[str, Any]) -> Text:
     """A group and what acceptd would do with it."""
-    line = _text(f"Group {group['name']}", "bold").append(f" ({group['mode']}) ", "dim")
+    line = _text(f"Group {group['name']}", "bold")
+    if len(group.get("hosts", ())) > 1 or not group.get("is_here", True):
+        line.append(_text(f" on {', '.join(group['hosts'])}"))
+    line.append(f" ({group['mode']}) ", "dim")
     style = "magenta" if group["rollout"] else "cyan" if "approval" in group["intent"] else ""
     return line.append(_text(group["intent"], style))
 
@@ -87,7 +115,8 @@ class Board:
     """
 
     def __init__(self, groups: Sequence[Mapping[str, Any]], trends: Trends, now: datetime, width: int) -> None:
-        self._columns = [column for column in _COLUMNS if width >= column[2]]
+        hosts = {server.get("host") for group in groups for server in group["servers"]}
+        self._columns = [one for one in _COLUMNS if width >= one[2] and (one[0] != "host" or len(hosts) > 1)]
         self._rows = {
             server["name"]: _cells(server, trends, now, group["intent"])
             for group in groups
@@ -118,6 +147,7 @@ def _cells(server: Mapping[str, Any], trends: Trends, now: datetime, over: str) 
     tokens = server["num_speculative_tokens"]
     texts = {
         "server": server["name"],
+        "host": server.get("host", ""),
         "k": "–" if tokens is None else str(tokens),
         "method": server["method"] or "–",
         "accept.": share(figures["acceptance_rate"]),

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress, TextColumn
 
-from monitor.cli.context import LOCAL_DB, Context, find_config
+from monitor.cli.context import LOCAL_DB, Context
+from monitor.cli.fleet import shared_store
 from monitor.cli.looking import Json
 from monitor.cli.output import console, errors, print_json, table
 from monitor.cli.recovering import db_recover, remove
 from monitor.clock import SystemClock
-from monitor.config.load import secret
 from monitor.errors import ConfigError, MonitorError, Problem, StoreError
 from monitor.notify.words import duration_words
 from monitor.store.opening import open_readonly, open_store
@@ -183,7 +183,7 @@ def _shown() -> Iterator[Callable[[str, int], None]]:
 @contextmanager
 def _reading(context: Context, shared: bool) -> Iterator[SqlStore]:
     if shared:
-        with _fleet(context) as store:
+        with shared_store(context) as store:
             yield store
         return
     with context.reading() as store:
@@ -193,21 +193,10 @@ def _reading(context: Context, shared: bool) -> Iterator[SqlStore]:
 @contextmanager
 def _writing(context: Context, shared: bool) -> Iterator[SqlStore]:
     if shared:
-        with _fleet(context) as store:
+        with shared_store(context) as store:
             yield store
         return
     with _closing(open_store(f"sqlite:///{context.folder() / LOCAL_DB}")) as store:
-        yield store
-
-
-@contextmanager
-def _fleet(context: Context) -> Iterator[SqlStore]:
-    """The database that the configuration names."""
-    settings = context.config().store.shared
-    if settings is None:
-        where = str(find_config(context.config_path) or "configuration")
-        raise ConfigError([Problem("store.shared", "nothing", "the address of the fleet's database", where)])
-    with _closing(open_store(settings.url, password=secret(settings, "password"))) as store:
         yield store
 
 

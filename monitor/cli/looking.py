@@ -9,11 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from monitor import shipped
-from monitor.cli.board import Board, alert_lines, group_line, headline
+from monitor.cli.board import Board, alert_lines, fleet_lines, group_line, headline
 from monitor.cli.context import Absent, Context
+from monitor.cli.fleet import Trends, with_fleet
 from monitor.cli.output import (
     ago,
     console,
+    errors,
     interval,
     milliseconds,
     number,
@@ -41,6 +43,7 @@ _FEW = 40
 _LONGEST_SECONDS = 100 * 365 * 86_400.0
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Fleet = Annotated[bool, typer.Option("--fleet", help="Servers of all hosts, from the database that they share.")]
 
 
 def duration(text: str, option: str) -> float:
@@ -87,19 +90,27 @@ def status(
     as_json: Json = False,
     window: Annotated[str, typer.Option(help="Time that the figures cover, e.g. 5m.")] = "5m",
     group: Annotated[str, typer.Option(help="Only this group, with all of its servers.")] = "",
+    fleet: Fleet = False,
 ) -> None:
     """How everything stands now: alerts, advice, changes under way, every server's figures."""
+    context: Context = ctx.obj
     now = SystemClock().now()
-    view = look(ctx.obj, now, duration(window, "--window"))
+    theirs: Trends = {}
+    seconds = duration(window, "--window")
+    view = look(context, now, seconds)
+    if fleet:
+        view, theirs = with_fleet(context, view, now, seconds, trends=not as_json)
     if as_json:
         print_json(view)
         return
-    context: Context = ctx.obj
-    names = {one.name for one in known_groups(context.running(), group)}
-    groups = [one for one in view["groups"] if one["name"] in names]
+    groups = [one for one in view["groups"] if group in ("", one["name"])]
+    if group and not groups:
+        known_groups(context.running(), group)
     with context.reading() as store, store.read() as unit:
-        trends = hour_trends(unit, context.running().groups, now)
-    for line in (headline(view), *alert_lines(view, now)):
+        trends = {**theirs, **hour_trends(unit, context.running().groups, now)}
+    if not fleet and context.running().shared:
+        console.print("This host alone; with --fleet all that share its database.", style="dim")
+    for line in (headline(view), *fleet_lines(view), *alert_lines(view, now)):
         console.print(line, soft_wrap=True)
     count = sum(len(one["servers"]) for one in groups)
     board = Board(groups, trends, now, console.width)
@@ -118,10 +129,15 @@ def status(
             console.print(rest, style="dim", markup=False)
 
 
-def servers(ctx: typer.Context, as_json: Json = False) -> None:
+def servers(ctx: typer.Context, as_json: Json = False, fleet: Fleet = False) -> None:
     """Every server in detail: what it is, how its setting is known, whether its counters can be trusted."""
     now = SystemClock().now()
     view = look(ctx.obj, now, 300.0)
+    if fleet:
+        view, _ = with_fleet(ctx.obj, view, now, 300.0)
+        # A list of servers has no room to say that some are missing.
+        for missing in fleet_lines(view)[1:]:
+            errors.print(missing, soft_wrap=True)
     found = [server for group in view["groups"] for server in group["servers"]]
     if as_json:
         print_json(found)
@@ -134,7 +150,7 @@ def servers(ctx: typer.Context, as_json: Json = False) -> None:
             f"state       {s['verdict'] or 'not read yet'}: {s['reason']}",
             f"setting     {s['setting'] or 'unknown'}" + (f" ({sources})" if sources else ""),
             f"model       {s['model'] or 'unknown'}, engine {s['engine']} {s['engine_version'] or ''}",
-            f"managed     {'yes' if s['managed'] else 'no: watched only'}",
+            f"managed     {_managed(s, view['daemon']['host'])}",
             f"acceptance  {share(s['figures']['acceptance_rate'])}, length {number(s['figures']['acceptance_length'])},"
             f" per position {' '.join(share(rate) for rate in s['acceptance_rate_per_position']) or '–'}",
         ]
@@ -145,6 +161,12 @@ def servers(ctx: typer.Context, as_json: Json = False) -> None:
             lines.append(f"doubts      {', '.join(s['flags'])}")
         for line in lines:
             console.print(f"  {line}", markup=False)
+
+
+def _managed(server: dict[str, Any], here: str) -> str:
+    if server.get("host", here) != here:
+        return f"on {server['host']}"
+    return "yes" if server["managed"] else "no: watched only"
 
 
 def history(

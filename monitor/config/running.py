@@ -40,6 +40,8 @@ class Running:
     slo_files: tuple[str, ...] = ()
     report_target: float = 0.6
     config_file: str | None = None
+    #: Whether it shares a database with other hosts.
+    shared: bool = False
 
 
 def write_running(folder: Path, running: Running) -> None:

@@ -11,7 +11,7 @@ from monitor.model.alert import Alert, AlertState
 from monitor.model.record import Watched
 from monitor.model.server import Server, ServerName
 from monitor.report.assemble import with_known
-from monitor.report.overview import overview, together
+from monitor.report.overview import WINDOW_SECONDS, overview, together
 from monitor.report.trends import day_trends
 from monitor.store.api import Unit
 
@@ -43,18 +43,20 @@ class Others:
 
 
 def read_others(
-    unit: Unit, host: str, now: datetime, *, trends: Mapping[str, Sequence[float | None]] | None = None
+    unit: Unit, host: str, now: datetime, *, window_seconds: float = WINDOW_SECONDS,
+    trends: Mapping[str, Sequence[float | None]] | None = None,
 ) -> Others:
     """What the fleet's database says of the servers that other hosts than `host` watch.
 
-    `trends` are those of a reading a moment ago, which need not be made again.
+    `window_seconds` is the time that figures cover; `trends` are those of a reading a moment ago, which need not be
+    made again.
     """
     watched = [one for one in unit.servers.all(now) if one.retired_at is None]
     theirs = [one for one in watched if one.host != host]
     names = {one.server: one.host for one in theirs}
     servers = [_server(one) for one in theirs]
     return Others(
-        at=now, view=overview(unit, with_known((), theirs), servers, now), hosts=names,
+        at=now, view=overview(unit, with_known((), theirs), servers, now, window_seconds=window_seconds), hosts=names,
         trends=day_trends(unit, with_known((), watched), now) if trends is None else trends,
         alerts=[one for one in unit.alerts.all() if one.state in _SHOWN and _is_about(one, theirs)],
     )  # fmt: skip

@@ -62,6 +62,14 @@ def test_a_group_on_two_hosts_is_changed_by_one_of_them_at_a_time(
         return found if len(found) == 2 else None
 
     assert daemons[second].wait(fleet, "the page of one shows the other") == {"chat-h1": "h1", "chat-h2": "h2"}
+    shown = json.loads(daemons[second].command("status", "--fleet", "--json").stdout)
+    assert {one["name"]: one["host"] for one in shown["groups"][0]["servers"]} == {"chat-h1": "h1", "chat-h2": "h2"}
+    assert (shown["fleet"]["hosts"], shown["fleet"]["away"], shown["fleet"]["trouble"]) == (["h1", "h2"], [], "")
+    (alone,) = json.loads(daemons[second].command("servers", "--json").stdout)
+    assert alone["name"] == f"chat-{second}"
+    said = daemons[second].command("status", "--fleet").stdout
+    assert f"2 hosts (h1, h2), this is {second}." in said and "Group chat on h1, h2" in said and "chat-h1" in said
+    assert "--fleet" in daemons[second].command("status").stdout
     change = daemons[first].change_in(servers[first], "observing")
     assert change is not None
     address = f"http://{daemons[second].running()['listen']}/api/v1/rollouts/{change.rollout}/rollback"
@@ -73,6 +81,9 @@ def test_a_group_on_two_hosts_is_changed_by_one_of_them_at_a_time(
     try:
         daemons[first].wait(lambda: daemons[first].change_in(servers[first], "rolled_back"), "the change is undone")
         assert servers[first].tokens() == 1 and servers[first].generates()
+        left = daemons[second].command("status", "--fleet")
+        assert left.returncode == 0 and f"chat-{second}" in left.stdout, left
+        assert "Servers of other hosts are missing: the fleet's database is away" in left.stdout
     finally:
         postgres_server.start()
 
