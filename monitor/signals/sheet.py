@@ -67,10 +67,11 @@ class Sheet:
         low: float | None = None, high: float | None = None,
     ) -> None:
         """Write a number down, or `absent` as the reason when it is None or not finite."""
+        # Without names of arguments: a fleet's evaluation makes hundreds of thousands, and names double the time.
         if value is None or not math.isfinite(value):
-            self._scalars[name] = Signal(name, None, sample, reason=absent)
+            self._scalars[name] = Signal(name, None, sample, None, None, absent)
         else:
-            self._scalars[name] = Signal(name, float(value), sample, low=low, high=high)
+            self._scalars[name] = Signal(name, float(value), sample, low, high)
 
     def put_estimate(self, name: str, estimate: Estimate | None, sample: float, *, absent: NoData) -> None:
         """Write an estimate with its interval down."""
