@@ -11,7 +11,7 @@ import yaml
 
 from monitor.cli.context import Absent, Context
 from monitor.cli.output import console
-from monitor.config.rules import load_objectives
+from monitor.config.rules import load_objectives, slo_paths
 from monitor.report.grafana import dashboard
 from monitor.slo.prometheus import prometheus_rules
 
@@ -23,8 +23,7 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to wri
 @export.command("prometheus-rules")
 def rules(ctx: typer.Context, output: Output = None) -> None:
     """Recording and alerting rules with the same objectives, for a Prometheus that scrapes acceptd."""
-    context: Context = ctx.obj
-    policies = load_objectives(Path(file) for file in context.running().slo_files)
+    policies = load_objectives(_objectives(ctx.obj))
     if not policies:
         raise Absent("no objectives are configured (slo: in the configuration): there is nothing to export")
     text = yaml.safe_dump(prometheus_rules(policies), sort_keys=False, allow_unicode=True, width=120)
@@ -35,6 +34,14 @@ def rules(ctx: typer.Context, output: Output = None) -> None:
 def grafana(ctx: typer.Context, output: Output = None) -> None:
     """A dashboard to import into Grafana."""
     _write(json.dumps(dashboard(), indent=2) + "\n", output)
+
+
+def _objectives(context: Context) -> list[Path]:
+    """Files of objectives: of the daemon that runs or ran, else of the configuration or, without one, the shipped."""
+    try:
+        return [Path(file) for file in context.running().slo_files]
+    except Absent:
+        return list(slo_paths(context.config()))
 
 
 def _write(text: str, output: Path | None) -> None:

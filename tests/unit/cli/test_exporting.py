@@ -83,3 +83,16 @@ def test_the_dashboard_has_the_fields_that_grafana_publishes() -> None:
         assert set(panel["fieldConfig"]) == {"defaults", "overrides"}
         references = [target["refId"] for target in panel["targets"]]
         assert references and len(references) == len(set(references))
+
+
+def test_without_a_daemon_the_objectives_are_those_of_the_configuration_or_the_shipped_ones(
+    acceptd: Run, tmp_path: Path
+) -> None:
+    shipped = acceptd("export", "prometheus-rules")
+    assert (shipped.code, shipped.err) == (0, "")
+    assert "acceptd-slo-availability" in {group["name"] for group in yaml.safe_load(shipped.out)["groups"]}
+    own, config = tmp_path / "slo.yaml", tmp_path / "acceptd.yaml"
+    own.write_text("slos:\n  - {name: mine, indicator: time_to_first_token, threshold: 1s, objective: 0.95}\n")
+    config.write_text(f"slo: {{files: [{own}]}}\ndata_dir: {tmp_path}\n")
+    groups = yaml.safe_load(acceptd("--config", config, "export", "prometheus-rules").out)["groups"]
+    assert [group["name"] for group in groups if group["name"] != "acceptd"] == ["acceptd-slo-mine"]
