@@ -10,6 +10,9 @@ from monitor.store.tables import Base
 from tests.fakes.memory_store import MemoryStore
 from tests.integration.postgres import PostgresServer
 
+#: Partitions of days, without those for the rest.
+_DAYS = b"SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhrelid::regclass::text ~ '_[0-9]{8}$'"
+
 
 @pytest.fixture(scope="session")
 def upgraded(postgres_server: PostgresServer) -> str:
@@ -42,6 +45,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         name: str = request.getfixturevalue("shared")
         with server.connect(name) as connection:
             connection.execute(f"TRUNCATE {', '.join(Base.metadata.tables)} RESTART IDENTITY".encode())
+            # Days that a test before made: what is pruned depends on which there are.
+            for (day,) in connection.execute(_DAYS).fetchall():
+                connection.execute(f"DROP TABLE {day}".encode())
         opened = open_store(server.url(name), database_time=False)
     yield opened
     opened.close()
