@@ -28,8 +28,8 @@ _AS_SCRAPED, _BY_MINUTES, _BY_HOURS = 8, 25, 100
 #: a point of a curve: hours of a thousand servers take five seconds.
 _WITH_HOURS = 500
 _FIVE_MINUTES, _HOUR, _DAY = STEPS
-#: Points of a trend over the period: an hour each in a week; of a large fleet six hours.
-TREND_POINTS, LARGE_TREND_POINTS = 168, 28
+#: Points of a trend over the period: an hour each in a week; of a large fleet six hours; of a very large one twelve.
+TREND_POINTS, LARGE_TREND_POINTS, LARGEST_TREND_POINTS = 168, 28, 14
 
 #: What a report on few servers reads as scraped: the first one of a new daemon has little else.
 _YOUNG = timedelta(hours=2)
@@ -77,9 +77,10 @@ def read(
             parts.append(by_load(hours, LOAD_EDGES) if step == _HOUR
                          else unit.intervals.by_load(servers, first, last, LOAD_EDGES))
         loads.append(add_loads(parts))
-    point = (end - start) / LARGE_TREND_POINTS
+    points = LARGE_TREND_POINTS if among <= _WITH_HOURS else LARGEST_TREND_POINTS
+    point = (end - start) / points
     part = point / math.ceil(point / timedelta(seconds=_HOUR)) if among <= _WITH_HOURS else point
-    return Read(pairs, _in_parts(unit, servers, start, end, pairs, part), LARGE_TREND_POINTS, *loads)
+    return Read(pairs, _in_parts(unit, servers, start, end, pairs, part), points, *loads)
 
 
 def note(among: int) -> str:
