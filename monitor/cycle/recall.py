@@ -14,7 +14,7 @@ from monitor.model.life import Life, LifeId
 from monitor.model.server import ServerName
 from monitor.store.api import Store, Unit
 
-#: Intervals kept as scraped over all servers: adding them up at each evaluation costs more than the 0.5 kB of each.
+#: Intervals kept as scraped over all servers: adding them up at each evaluation costs more than the 0.4 kB of each.
 _SCRAPED = 40_000
 #: Longest window that is kept as scraped however many servers there are, and what is kept beyond it (seconds). Of
 #: longer windows of a large fleet the older part is sums over five minutes, the first of which may be cut.
