@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,10 +18,10 @@ from monitor.app.view import DaemonView
 from monitor.clock import SystemClock
 from monitor.config.rules import load_objectives
 from monitor.cycle.slos import SloKeeper
-from monitor.model.record import Pause
+from monitor.model.record import CommandKind, Pause
 from monitor.report.assemble import assemble
 from monitor.report.content import WeeklyReport
-from monitor.report.render import to_html
+from monitor.report.render import SMALL_FLEET, to_html
 from monitor.shipped import rules_folder
 from monitor.store import Store, open_store
 from monitor.telemetry import Telemetry
@@ -127,6 +128,20 @@ def test_the_report_prints_on_paper_and_can_be_read_in_the_dark(browser: Browser
         assert paper.startswith(b"%PDF") and len(paper) > 20_000
 
 
+def test_the_report_on_more_servers_than_have_charts_of_their_own_is_accessible(
+    browser: Browser, store: Store
+) -> None:
+    report = week(store)
+    first = report.groups[0]
+    many = [replace(first.servers[0], name=f"chat-{number}") for number in range(SMALL_FLEET + 1)]
+    with tab(browser) as page:
+        page.set_content(to_html(replace(report, groups=[replace(first, servers=many)])))
+        assert page.locator("tbody svg").count() == len(many)
+        assert flaws(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        look_at(page, "report of many", "light")
+
+
 def test_an_alert_is_acknowledged_and_silenced_without_scripts(browser: Browser, site: str, store: Store) -> None:
     with tab(browser, scripts=False) as page:
         page.goto(site)
@@ -171,16 +186,26 @@ def test_a_group_is_paused_by_keyboard_alone(browser: Browser, site: str, store:
     assert pause.until is not None and timedelta(hours=1.9) < pause.until - pause.since < timedelta(hours=2.1)
 
 
-def test_a_decision_is_declined_and_the_answer_is_awaited(browser: Browser, site: str, store: Store) -> None:
+@pytest.mark.parametrize(
+    ("button", "kind", "answer"),
+    [
+        ("Approve", CommandKind.APPROVE, "approved: d-chat3 is carried out"),
+        ("Reject", CommandKind.REJECT, "declined: d-chat3 is not asked for again for a day"),
+    ],
+)
+def test_a_decision_is_answered_and_what_comes_of_it_is_awaited(
+    browser: Browser, site: str, store: Store, button: str, kind: CommandKind, answer: str
+) -> None:
     with tab(browser) as page:
         page.goto(f"{site}/decisions/d-chat3")
-        page.get_by_role("button", name="Reject").click()
+        page.get_by_role("button", name=button).click()
         expect(page.get_by_role("status")).to_contain_text("Not answered yet")
         with store.write() as unit:
             (command,) = unit.commands.pending()
-            unit.commands.finish(command.id, CLOCK.now(), "declined: d-chat3 is not asked for again for a day")
+            assert (command.kind, command.subject) == (kind, "d-chat3")
+            unit.commands.finish(command.id, CLOCK.now(), answer)
         page.reload()
-        expect(page.get_by_role("status")).to_contain_text("declined")
+        expect(page.get_by_role("status")).to_contain_text(answer.partition(":")[0])
 
 
 def test_a_page_of_another_site_can_do_nothing(browser: Browser, site: str, store: Store) -> None:
