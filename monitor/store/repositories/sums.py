@@ -60,9 +60,15 @@ class SqlSums:
         """Hours of each life after `since` as one for each part that ends so and is so long (seconds)."""
         is_gap = and_(_ROW.c.is_gap, _ROW.c.elapsed_seconds > length)
         part = case(*((_ROW.c.end_at <= end, number) for number, end in enumerate(ends[:-1])), else_=len(ends) - 1)
-        hours = _hours(servers, since, ends[-1]).add_columns(
-            part.label("part"), is_gap.label("is_long_gap"), *self._inter_token()
-        ).subquery()
+        read = _hours(servers, since, ends[-1]).add_columns(
+            part.label("part"), is_gap.label("is_long_gap"), self._side()["i"].label("inter_token")
+        )
+        if self._connection.dialect.name == "postgresql":
+            # Kept apart: merged into the sums, each row's text would be parsed for every use of what is in it.
+            read = read.offset(0)
+        rows_of = read.subquery()
+        inner = (rows_of.c.inter_token[place].as_float().label(name) for name, place in _INTER_TOKEN.items())
+        hours = select(rows_of, *inner).subquery()
         keys = [hours.c[name] for name in ("server", "life", "part", "flags", "is_long_gap", "partial")]
         sums = [_added(hours.c, name).label(f"sum_{name}") for name in COLUMNS]
         more = [_exact(hours.c, name, "latency_seconds") for name in _INTER_TOKEN]
@@ -86,12 +92,11 @@ class SqlSums:
             found.setdefault(server, {})[number] = (tokens, seconds)
         return found
 
-    def _inter_token(self) -> list[ColumnElement[Any]]:
-        """Sum and count of the inter-token histogram, out of the side text."""
+    def _side(self) -> ColumnElement[Any]:
+        """The side text as a tree."""
         body: ColumnElement[Any] = _ROW.c.body
         # SQLite reads JSON out of a text as it is; a cast there would make a number of it.
-        tree = cast(body, JSON) if self._connection.dialect.name == "postgresql" else type_coerce(body, JSON)
-        return [tree["i", place].as_float().label(name) for name, place in _INTER_TOKEN.items()]
+        return cast(body, JSON) if self._connection.dialect.name == "postgresql" else type_coerce(body, JSON)
 
 
 def _hours(servers: Sequence[ServerName], since: datetime, until: datetime) -> Select[Any]:
