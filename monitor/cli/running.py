@@ -11,7 +11,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -192,12 +192,21 @@ def _with_folder(config: Config, context: Context) -> Config:
     return config if context.data_dir is None else config.model_copy(update={"data_dir": context.data_dir})
 
 
+class LogHandler(logging.StreamHandler[TextIO]):
+    """Lines of the log. What there is no memory for is left out, without logging's traceback: the daemon ends then."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Tell of a line that could not be written, unless it was for want of memory."""
+        if not isinstance(sys.exc_info()[1], MemoryError):
+            super().handleError(record)
+
+
 def set_up_log(config: Config, *, simulated: bool) -> None:
     """Log to standard error: with a time at a terminal, without one where the journal adds its own."""
     stamp = "" if "JOURNAL_STREAM" in os.environ else "%(asctime)s "
     mark = "SIMULATED " if simulated else ""
     logging.basicConfig(
-        level=getattr(logging, config.log.level.upper()), stream=sys.stderr, force=True,
+        level=getattr(logging, config.log.level.upper()), handlers=[LogHandler(sys.stderr)], force=True,
         format=f"{stamp}{mark}%(levelname)s %(name)s: %(message)s",
     )
     # Libraries that repeat requests, with their addresses, at lower levels.
