@@ -56,36 +56,38 @@ class PageReader:
         """
         body = clean_body(body, content_type)
         lines = body.split(b"\n")
-        if len(lines) != len(self._prefixes) or not self._read_changes(lines):
-            self._read_all(lines)
+        tails = self._read_changes(lines) if len(lines) == len(self._prefixes) else None
+        if tails is None:
+            tails = self._read_all(lines)
+        self._tails = b"\n".join(tails)
         values: list[float | None] = [value if value == value else None for value in self._values]
         conflicting = self._drop_contradicted(values)
-        return Page(self._layout, values, is_openmetrics(body, content_type), conflicting, self._tails.split(b"\n"))
+        return Page(self._layout, values, is_openmetrics(body, content_type), conflicting, tails)
 
     def text(self) -> bytes:
         """The last page, line by line as it came; empty before the first."""
         return b"\n".join(map(add, self._prefixes, self._tails.split(b"\n")))
 
-    def _read_changes(self, lines: Sequence[bytes]) -> bool:
-        """Take over a page of the known lines; False (and nothing changed) where a line is not as before."""
+    def _read_changes(self, lines: Sequence[bytes]) -> Sequence[bytes] | None:
+        """Take over a page of the known lines; its tails, or None (and nothing changed) where a line is not known."""
         if not all(map(bytes.startswith, lines, self._prefixes)):
-            return False
+            return None
         tails, before = list(map(bytes.removeprefix, lines, self._prefixes)), self._tails.split(b"\n")
         values = self._values[:]
         for index in compress(range(len(tails)), map(ne, tails, before)):
             if not before[index]:
-                return False
+                return None
             tail = tails[index]
             try:
                 value = float(tail)
                 values[index] = value if -LARGEST < value < LARGEST and b"_" not in tail else math.nan
             except ValueError:
                 values[index] = _careful_value(tail, index)
-        self._tails, self._values = b"\n".join(tails), values
-        return True
+        self._values = values
+        return tails
 
-    def _read_all(self, lines: Sequence[bytes]) -> None:
-        """Learn every line of a page whose lines are not those of the last."""
+    def _read_all(self, lines: Sequence[bytes]) -> Sequence[bytes]:
+        """Learn every line of a page whose lines are not those of the last; its tails."""
         heads: list[KnownHead | None] = [None] * len(lines)
         values = array("d", [math.nan]) * len(lines)
         prefixes, tails = list(lines), [b""] * len(lines)
@@ -105,8 +107,9 @@ class PageReader:
             head = heads[index] = self._find_head(line, index)
             prefixes[index], tails[index] = head.prefix, line[len(head.prefix) :]
             values[index] = _careful_value(tails[index], index)
-        self._prefixes, self._tails, self._values = prefixes, b"\n".join(tails), values
+        self._prefixes, self._values = prefixes, values
         self._layout = self._vocabulary.layout(heads, types, frozenset(redeclared))
+        return tails
 
     def _find_head(self, line: bytes, index: int) -> KnownHead:
         try:
