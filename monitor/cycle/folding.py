@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import math
 import zlib
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from pydantic_core import from_json
 
@@ -24,6 +25,8 @@ from monitor.model.interval import GaugeSpan, Interval
 from monitor.model.life import Life
 from monitor.model.reading import Flag
 from monitor.signals.track import Digest, Drafted, Pair
+
+Thing = TypeVar("Thing")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -100,8 +103,26 @@ def moment(at: float) -> datetime:
     return _EPOCH + timedelta(microseconds=at)
 
 
-class Pairs(Sequence[Pair]):
-    """Lives with their intervals, some of them folded; those are unfolded when they are asked for, and not kept."""
+class _Made(Sequence[Thing]):
+    """Things that are kept as something smaller, made when they are asked for and not kept."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, place: int) -> Thing: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Thing]: ...
+    def __getitem__(self, place: int | slice) -> Thing | list[Thing]:
+        found = range(len(self))[place]
+        return self._at(found) if isinstance(found, int) else list(map(self._at, found))
+
+    @abstractmethod
+    def _at(self, place: int) -> Thing:
+        """The thing at that place, counted from 0."""
+
+
+class Pairs(_Made[Pair]):
+    """Lives with their intervals, some of them folded."""
 
     __slots__ = ("_intervals", "_lives")
 
@@ -109,44 +130,28 @@ class Pairs(Sequence[Pair]):
         self._lives = lives
         self._intervals = intervals
 
-    @overload
-    def __getitem__(self, place: int) -> Pair: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Pair]: ...
-    def __getitem__(self, place: int | slice) -> Pair | list[Pair]:
-        if isinstance(place, slice):
-            return list(map(_pair, self._lives[place], self._intervals[place]))
-        return _pair(self._lives[place], self._intervals[place])
-
     def __len__(self) -> int:
         return len(self._lives)
 
     def __iter__(self) -> Iterator[Pair]:
         return map(_pair, self._lives, self._intervals)
 
+    def _at(self, place: int) -> Pair:
+        return _pair(self._lives[place], self._intervals[place])
+
 
 def _pair(life: Life, interval: Interval | bytes) -> Pair:
     return life, unfold(interval, life) if isinstance(interval, bytes) else interval
 
 
-class Digests(Sequence[Digest]):
-    """Digests kept as numbers, made anew when they are asked for."""
+class Digests(_Made[Digest]):
+    """Digests kept as numbers."""
 
     __slots__ = ("_numbers",)
 
     def __init__(self, numbers: array[float]) -> None:
         """`numbers`: what `numbers_of` gave, one after the other."""
         self._numbers = numbers
-
-    @overload
-    def __getitem__(self, place: int) -> Digest: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Digest]: ...
-    def __getitem__(self, place: int | slice) -> Digest | list[Digest]:
-        found = range(len(self))[place]
-        if isinstance(found, int):
-            return self._at(found)
-        return [self._at(one) for one in found]
 
     def __len__(self) -> int:
         return len(self._numbers) // _WIDTH
@@ -157,25 +162,19 @@ class Digests(Sequence[Digest]):
         return Digest(moment(begun), seconds, drafted, _known(batch), _known(tokens))
 
 
-class Moments(Sequence[datetime]):
-    """Moments kept as microseconds since 1970, made when they are asked for: most readers look at a few."""
+class Moments(_Made[datetime]):
+    """Moments kept as microseconds since 1970: most readers look at a few."""
 
     __slots__ = ("_numbers",)
 
     def __init__(self, numbers: array[int]) -> None:
         self._numbers = numbers
 
-    @overload
-    def __getitem__(self, place: int) -> datetime: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[datetime]: ...
-    def __getitem__(self, place: int | slice) -> datetime | list[datetime]:
-        if isinstance(place, slice):
-            return list(map(moment, self._numbers[place]))
-        return moment(self._numbers[place])
-
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def _at(self, place: int) -> datetime:
+        return moment(self._numbers[place])
 
 
 def numbers_of(digests: Iterable[Digest]) -> array[float]:
