@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -225,6 +226,13 @@ class TestSums:
         assert ends == [NOON + timedelta(minutes=m) for m in (5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 60)]
 
 
+def alerts(**conditions: str) -> str:
+    """Rules of nothing but a name and a condition, each a page."""
+    told = [{"alert": name, "when": when, "labels": {"severity": "page"}, "annotations": {"summary": "x"}}
+            for name, when in conditions.items()]
+    return json.dumps({"groups": [{"name": "g", "rules": told}]})
+
+
 class TestWhatIsKnown:
     def test_whether_a_server_was_up_is_known_from_its_checks(self) -> None:
         checks = [Checks(A, NOON + timedelta(minutes=5), 20, 0), Checks(A, NOON + timedelta(minutes=10), 0, 20)]
@@ -236,43 +244,18 @@ class TestWhatIsKnown:
         assert track.last(NOON + timedelta(minutes=21)) is None
 
     def test_rules_that_rest_on_facts_nobody_stored_are_named(self) -> None:
-        text = """
-groups:
-  - name: g
-    rules:
-      - alert: Stuck
-        when: stuck_seconds > 60.0 && probe_failed == 1.0
-        labels: {severity: page}
-        annotations: {summary: x}
-      - alert: Perfect
-        when: acceptance_rate > 0.99 && is_neural_draft == 1.0
-        labels: {severity: page}
-        annotations: {summary: x}
-      - alert: Down
-        when: up == 0.0 && !(known(health_ok) && health_ok == 1.0)
-        labels: {severity: page}
-        annotations: {summary: x}
-"""
+        text = alerts(
+            Stuck="stuck_seconds > 60.0 && probe_failed == 1.0",
+            Perfect="acceptance_rate > 0.99 && is_neural_draft == 1.0",
+            Down="up == 0.0 && !(known(health_ok) && health_ok == 1.0)",
+        )  # fmt: skip
         assert not_judged(rules(text)) == {"Stuck": ("probe_failed",)}
 
     def test_a_rule_of_unstored_facts_alone_says_nothing_unless_it_holds_whatever_they_are(self) -> None:
-        text = """
-groups:
-  - name: g
-    rules:
-      - alert: Failed
-        when: restart_failed == 1.0
-        labels: {severity: page}
-        annotations: {summary: x}
-      - alert: NobodyAsked
-        when: "!known(probe_failed)"
-        labels: {severity: info}
-        annotations: {summary: x}
-      - alert: StuckOrLow
-        when: probe_failed == 1.0 || acceptance_rate < 0.50
-        labels: {severity: page}
-        annotations: {summary: x}
-"""
+        text = alerts(
+            Failed="restart_failed == 1.0", NobodyAsked="!known(probe_failed)",
+            StuckOrLow="probe_failed == 1.0 || acceptance_rate < 0.50",
+        )  # fmt: skip
         found = told(stored(life("a"), minutes=[LOW] * 5), text, 5)
         fired = {(one.event.rule, one.event.scope) for one in found}
         assert fired == {
