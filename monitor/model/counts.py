@@ -70,7 +70,6 @@ class Histogram:
             below, lower = reached, edge
         return lower
 
-
     def at_most(self, threshold: float) -> float:
         """Observations of at most `threshold`, interpolated inside its bucket as PromQL's `histogram_fraction` does.
 
