@@ -83,6 +83,7 @@ _TABLE: tuple[tuple[FailureKind, bool, bool, str, str], ...] = (
     ),
     (
         FailureKind.BAD_CONFIGURATION, False, True, "the engine refuses this configuration",
+        # The last are errors that an engine ends with: vLLM raises the first of them for what a release does not run.
         r"validation errors? for |ValueError: .*(specul|draft|n_predict|num_spec|tensor.parallel|max_model_len)"
         r"|NotImplementedError|AssertionError|ValueError: |TypeError: |KeyError: ",
     ),

@@ -64,6 +64,7 @@ except SystemExit as end:
     # argparse has told the reason on standard error.
     answer(False if end.code == 2 else None, "")
 except Exception as error:
+    # How vLLM says no to a configuration; its releases raise the last for what they do not run (yet).
     module = type(error).__module__
     refused = isinstance(error, (ValueError, TypeError, KeyError, AssertionError, NotImplementedError))
     where = module.startswith(("huggingface_hub", "requests", "httpx"))

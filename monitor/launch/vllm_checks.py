@@ -126,7 +126,7 @@ def check_parallel(case: Case) -> Iterator[Finding]:
     elif size is not None and size not in (1, target):
         yield fatal(f"draft_tensor_parallel_size {size}: expected 1 or the target's tensor parallel size ({target})")
     if name == "eagle" and case.generation is Generation.V0 and (size or target) > 1:
-        # NotImplementedError in `spec_decode/spec_decode_worker.py` of 0.8.5 and 0.9.2; not given is the target's.
+        # Refused by `spec_decode/spec_decode_worker.py` of 0.8.5 and 0.9.2; not given is the target's.
         found = size or f"none beside a target on {target} GPUs"
         yield fatal(f"method eagle on engine V0 needs draft_tensor_parallel_size 1, found {found}")
 

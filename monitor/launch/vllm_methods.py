@@ -53,7 +53,7 @@ METHODS: Final = (
         Draft.NEEDED,
         Span("0.4.1", "0.9.2"),
         Span("0.15.0"),
-        note="0.10.0–0.14.1 raise NotImplementedError for it",
+        note="0.10.0–0.14.1 refuse it",
     ),
     Method("ngram", Draft.NONE, Span("0.4.2", "0.9.2"), Span("0.7.3")),
     Method("ngram_gpu", Draft.NONE, None, Span("0.18.0")),

@@ -55,4 +55,4 @@ def _other(kind: Any, default: Any) -> Any:
         return not default
     if isinstance(default, Enum):
         return next(iter(type(default)))
-    raise NotImplementedError(f"a {kind} other than {default!r}")
+    raise TypeError(f"{kind}: no other value than the default {default!r} is known here")
