@@ -18,6 +18,8 @@ CHANCE_ERRORS = 3.1
 class Guards:
     """Bounds that a changed server must keep, over the last `blocks` blocks, compared with before and with controls.
 
+    Latencies go by the last `blocks` blocks in which something was answered, however long ago they are.
+
     `ttft_seconds`/`tpot_seconds` are the p95 limits of the server's SLOs, None where it has none.
     """
 
@@ -59,8 +61,8 @@ def tripped(
     usage, usual = _mean_kv(recent), _mean_kv(before)
     if usage is not None and usage > guards.kv_usage and (usual is None or usual <= guards.kv_usage):
         return f"KV cache use is {usage:.0%}, above {guards.kv_usage:.0%}"
-    return _latency("TTFT", before, recent, controls, guards, guards.ttft_seconds) or _latency(
-        "TPOT", before, recent, controls, guards, guards.tpot_seconds
+    return _latency("TTFT", before, after, controls, guards, guards.ttft_seconds) or _latency(
+        "TPOT", before, after, controls, guards, guards.tpot_seconds
     )
 
 
@@ -89,49 +91,44 @@ def _mean_kv(blocks: Sequence[Block]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _seen(name: str, block: Block) -> Histogram | None:
-    return block.time_to_first_token if name == "TTFT" else block.time_per_output_token
-
-
-def _pooled(name: str, blocks: Sequence[Block], guards: Guards) -> Histogram | None:
-    found = pool_histograms(_seen(name, block) for block in blocks)
-    return found if found is not None and found.count >= guards.min_observations else None
+def _seen(name: str, blocks: Sequence[Block]) -> list[Histogram]:
+    """What blocks observed of a latency; one without an answer says nothing of it."""
+    found = [block.time_to_first_token if name == "TTFT" else block.time_per_output_token for block in blocks]
+    return [seen for seen in found if seen is not None and seen.edges and seen.cumulative[-1] > 0]
 
 
 def _latency(
-    name: str, before: Sequence[Block], recent: Sequence[Block], controls: Sequence[Block], guards: Guards,
+    name: str, before: Sequence[Block], after: Sequence[Block], controls: Sequence[Block], guards: Guards,
     limit: float | None,
 ) -> str | None:
     """Harm to a latency: over its SLO while the others (or the time before) are inside, or far worse than before."""
-    pooled = [_pooled(name, blocks, guards) for blocks in (recent, before, controls)]
-    now, usual, others = (one.quantile(0.95) if one is not None else None for one in pooled)
-    if now is None:
+    recent = _seen(name, after)[-guards.blocks :]
+    if len(recent) < guards.blocks:
         return None
-    peer, reference = (others, pooled[2]) if others is not None else (usual, pooled[1])
-    if peer is None or reference is None:
+    pooled = [pool_histograms(seen) for seen in (recent, _seen(name, before), _seen(name, controls))]
+    told = [one if one is not None and one.count >= guards.min_observations else None for one in pooled]
+    now, usual, others = (one.quantile(0.95) if one is not None else None for one in told)
+    peer, reference = (others, told[2]) if others is not None else (usual, told[1])
+    if now is None or peer is None or reference is None:
         return None
-    if limit is not None and now > limit >= peer and _is_lasting(name, recent, reference, limit):
+    if limit is not None and now > limit >= peer and _is_lasting(recent, reference, limit):
         return f"{name} p95 is {now:.3g} s, over its limit of {limit:.3g} s ({peer:.3g} s elsewhere)"
     floor = max(x for x in (usual, others, 0.0) if x is not None)
     least = guards.ttft_harm_seconds if name == "TTFT" else guards.tpot_harm_seconds
     bound = max(guards.latency_factor * floor, floor + least)
-    if floor > 0 and now > bound and _is_lasting(name, recent, reference, bound):
+    if floor > 0 and now > bound and _is_lasting(recent, reference, bound):
         return f"{name} p95 is {now:.3g} s, {now / floor:.1f} times what it was"
     return None
 
 
-def _is_lasting(name: str, recent: Sequence[Block], reference: Histogram, bound: float) -> bool:
-    """Whether more observations lie above `bound` than chance has it (`CHANCE_ERRORS`), and some in every block.
+def _is_lasting(recent: Sequence[Histogram], reference: Histogram, bound: float) -> bool:
+    """Whether more observations lie above `bound` than chance has it (`CHANCE_ERRORS`), some of them in every block.
 
     The p95 of twenty requests is the second slowest of them: two that waited for something else in the same second
     would take a change back.
     """
-    found = [seen for block in recent if (seen := _seen(name, block)) is not None and seen.edges]
-    slow = [seen.cumulative[-1] - seen.at_most(bound) for seen in found]
-    number = sum(seen.cumulative[-1] for seen in found)
+    slow = [seen.cumulative[-1] - seen.at_most(bound) for seen in recent]
     total = reference.cumulative[-1]
     share = (total - reference.at_most(bound) + 1.0) / (total + 2.0)
-    expected = share * number
-    if len(found) < len(recent) or min(slow) <= 0:
-        return False
-    return sum(slow) > expected + CHANCE_ERRORS * math.sqrt(expected * (1.0 - share)) + 1.0
+    expected = share * sum(seen.cumulative[-1] for seen in recent)
+    return min(slow) > 0 and sum(slow) > expected + CHANCE_ERRORS * math.sqrt(expected * (1.0 - share)) + 1.0

@@ -241,6 +241,17 @@ def test_a_few_slow_answers_of_one_moment_trip_nothing():
     assert "over its limit" in tripped(before, after, [], Guards(ttft_seconds=0.09))
 
 
+@pytest.mark.parametrize("name", ["time_to_first_token", "time_per_output_token"])
+@pytest.mark.parametrize("every", [2, 3])
+def test_answers_that_come_in_bursts_are_judged_by_the_blocks_that_have_some(name, every):
+    def blocks(slots, seconds):
+        return [block(slot, **{name: histogram(seconds, 0.0 if slot % every else 40.0)}) for slot in slots]
+
+    before, after = blocks(range(12), 0.05), blocks(range(12, 24), 5.0)
+    assert tripped(before, after[: 2 * every], [], Guards()) is None
+    assert "times what it was" in tripped(before, after, [], Guards())
+
+
 def test_what_the_controls_suffer_too_is_not_the_fault_of_the_change():
     before = [block(slot, time_to_first_token=FAST) for slot in range(10)]
     after = [block(slot, time_to_first_token=SLOW, preemptions=5.0) for slot in range(10, 13)]
