@@ -17,6 +17,7 @@ from monitor.model.life import Setting
 from monitor.model.record import SCHEDULE, Evidence
 from monitor.model.server import Engine, Group, GroupName, ServerName
 from monitor.tuning import TuneInput
+from monitor.tuning.observe import FINE_BINS, load_of
 from monitor.tuning.schedule import ScheduleAdvice, Server, propose_schedule
 from monitor.tuning.standdown import stand_down
 
@@ -26,6 +27,8 @@ _EVERY = timedelta(hours=1)
 _SOON = timedelta(minutes=5)
 #: After how long the same is kept once more, so that it can be found beside newer decisions.
 _AGAIN = timedelta(hours=24)
+#: The load that it is for: of so long.
+_DAY = timedelta(days=1)
 
 
 class Schedules:
@@ -45,14 +48,16 @@ class Schedules:
             return None
         self._due[group.name] = now + (_EVERY if stand_down(given) is None else _SOON)
         found = Evidence(f"schedule:{name}:{now:%Y%m%dT%H%M%S}", name, now, SCHEDULE,
-                         _parts(self._propose(name, setting, given)))  # fmt: skip
+                         _parts(self._propose(name, group, setting, given, now)))  # fmt: skip
         last = self._kept.get(group.name)
         if last is not None and last.parts == found.parts and now - last.at < _AGAIN:
             return None
         self._kept[group.name] = found
         return found
 
-    def _propose(self, name: ServerName, setting: Setting, given: TuneInput) -> ScheduleAdvice:
+    def _propose(
+        self, name: ServerName, group: Group, setting: Setting, given: TuneInput, now: datetime
+    ) -> ScheduleAdvice:
         managed = self._fleet.managed[name]
         releases = {life.engine_version for life in self._history.newest_lives(name)}
         release = releases.pop() if len(releases) == 1 else None
@@ -63,12 +68,14 @@ class Schedules:
             return ScheduleAdvice((), f"The server's command or release cannot be read: {error}.")
         if takes and command.max_num_seqs is None:
             return ScheduleAdvice((), "The largest batch is not known: the command line has no --max-num-seqs.")
+        tracks = [self._history.coarse_track(one) for one in group.servers]
         return propose_schedule(
             given,
             Server(
                 max_num_seqs=command.max_num_seqs or 1, takes_schedule=takes,
                 data_parallel_size=command.data_parallel_size, is_mixture_of_experts=managed.draft().has_experts,
             ),
+            load_of(tracks, now - _DAY, FINE_BINS),
         )
 
 

@@ -27,8 +27,9 @@ LENGTH_DRIFT, STEP_DRIFT = 0.02, 0.005
 #: Relative error (1 sd) that a step time of another server has here: its prompts are longer or shorter. Ours: so that
 #: at the same setting three of them make the 15 % at which two sources of a step time disagree.
 ELSEWHERE_ERROR = 0.05
-#: Bins per doubling of the decode batch in the load of a day.
-BINS_PER_DOUBLING = 1.0
+#: Bins per doubling of the decode batch in the load of a day: what forecasts are weighted by, and as fine as tells
+#: where batches dwell.
+BINS_PER_DOUBLING, FINE_BINS = 1, 6
 
 
 def row_of(intervals: Sequence[Interval], setting: Setting) -> Row:
@@ -172,15 +173,17 @@ def cost_rows(
     )
 
 
-def load_of(tracks: Sequence[Track], since: datetime) -> tuple[tuple[float, float], ...]:
-    """Decode batches since then as (batch, share of the tokens served), one per doubling; empty if unknown."""
+def load_of(
+    tracks: Sequence[Track], since: datetime, per_doubling: int = BINS_PER_DOUBLING
+) -> tuple[tuple[float, float], ...]:
+    """Decode batches since then as (batch, share of the tokens served), so many per doubling; empty if unknown."""
     bins: dict[int, tuple[float, float]] = {}
     for track in tracks:
         for digest in track.digests[bisect_right(track.ends, since) :]:
             if not digest.batch or not digest.tokens:
                 continue
             size = math.log(max(1.0, digest.batch))
-            number = round(size / math.log(2.0) * BINS_PER_DOUBLING)
+            number = round(size / math.log(2.0) * per_doubling)
             work, weight = bins.get(number, (0.0, 0.0))
             bins[number] = (work + size * digest.tokens, weight + digest.tokens)
     total = sum(weight for _, weight in bins.values())

@@ -54,8 +54,8 @@ class ScheduleAdvice:
     gain: float | None = None
 
 
-def propose_schedule(given: TuneInput, server: Server) -> ScheduleAdvice:
-    """A schedule for the server, or the reason why none is proposed."""
+def propose_schedule(given: TuneInput, server: Server, load: Sequence[tuple[float, float]]) -> ScheduleAdvice:
+    """A schedule for the server, or the reason why none is proposed; `load` tells the day's batches in fine bins."""
     why = _why_not(given, server)
     if why:
         return ScheduleAdvice((), why)
@@ -67,7 +67,7 @@ def propose_schedule(given: TuneInput, server: Server) -> ScheduleAdvice:
     if any(_ratio_error(cost, now, tokens, batch) > MOST_ERROR for tokens, batch in ends):
         return ScheduleAdvice((), "What a draft token costs at other batch sizes is not known well enough yet.")
     best = _choose(batches, settings, cost, lengths, falls=not server.is_mixture_of_experts)
-    triples = _apart(_segments(batches, best, server.max_num_seqs), given.batches)
+    triples = _apart(_segments(batches, best, server.max_num_seqs), load)
     if len(triples) < 2:
         return ScheduleAdvice((), f"{triples[0][2]} tokens are best, or as good as best, at every batch size.")
     gain = _gain(given, triples, settings, cost, lengths)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from monitor.signals.track import Track
 from monitor.tuning import CostRow, Fact, Limits, Row, TuneInput
+from monitor.tuning.observe import FINE_BINS, load_of
 from monitor.tuning.schedule import Server, propose_schedule
+from tests.unit.signals.windows import NOON, interval, life
 
 SERVER = Server(max_num_seqs=256, takes_schedule=True)
 
@@ -30,7 +34,7 @@ def given(**changes) -> TuneInput:
 
 
 def test_a_schedule_covers_every_batch_and_falls_with_it():
-    found = propose_schedule(given(), SERVER)
+    found = propose_schedule(given(), SERVER, ())
     assert len(found.triples) >= 2
     assert found.triples[0][0] == 1
     assert found.triples[-1][1] == 256
@@ -44,19 +48,35 @@ def test_a_schedule_covers_every_batch_and_falls_with_it():
 
 
 def test_a_boundary_gives_way_to_batches_that_dwell_there():
-    (_, last, _), _ = propose_schedule(given(), SERVER).triples
-    crowded = propose_schedule(given(batches=((2.0, 0.4), (float(last), 0.2), (200.0, 0.4))), SERVER).triples
+    (_, last, _), _ = propose_schedule(given(), SERVER, ()).triples
+    load = day_of({2.0: 0.4, float(last): 0.2, 200.0: 0.4})
+    crowded = propose_schedule(given(), SERVER, load).triples
     assert [(tokens, batch) for batch, _, tokens in crowded] == [(5, 1), (3, crowded[0][1] + 1)]
     assert last / 1.5 < crowded[0][1] < last / 1.3
     assert crowded[-1][1] == 256
 
 
+def test_a_boundary_between_batches_that_dwell_on_both_sides_of_it_stays():
+    """Both in one doubling, whose mean would be the boundary itself."""
+    plain = propose_schedule(given(), SERVER, ()).triples
+    last = plain[0][1]
+    assert propose_schedule(given(), SERVER, day_of({last / 1.35: 0.5, last * 1.35: 0.5})).triples == plain
+
+
 def test_a_boundary_stays_where_a_move_would_leave_too_narrow_a_segment():
     """Upwards the last segment would be narrower than a doubling, and below batches dwell even longer."""
-    plain = propose_schedule(given(), SERVER).triples
+    plain = propose_schedule(given(), SERVER, ()).triples
     last = plain[0][1]
-    both = ((2.0, 0.45), (last / 1.41, 0.06), (float(last), 0.04), (200.0, 0.45))
-    assert propose_schedule(given(batches=both), SERVER).triples == plain
+    both = day_of({2.0: 0.45, last / 1.41: 0.06, float(last): 0.04, 200.0: 0.45})
+    assert propose_schedule(given(), SERVER, both).triples == plain
+
+
+def day_of(shares):
+    """The load of a day whose tokens were served at these batches, as the tuner takes it from what was seen."""
+    of = life()
+    seen = [interval(of, -15.0 * number, steps=500.0, outputs=500.0 * batch, generation=100_000.0 * share)
+            for number, (batch, share) in enumerate(shares.items())]  # fmt: skip
+    return load_of([Track.of((of, one) for one in reversed(seen))], NOON - timedelta(days=1), FINE_BINS)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +92,7 @@ def test_a_boundary_stays_where_a_move_would_leave_too_narrow_a_segment():
     ],
 )
 def test_why_no_schedule_is_proposed(changes, server, why):
-    found = propose_schedule(given(**changes), server)
+    found = propose_schedule(given(**changes), server, ())
     assert found.triples == ()
     assert why in found.sentence
 
@@ -80,8 +100,8 @@ def test_why_no_schedule_is_proposed(changes, server, why):
 def test_off_has_no_schedule():
     off = TuneInput(method="eagle3", num_speculative_tokens=0, batches=((1.0, 1.0),),
                     observed={0: Row(length=1.0, finished_requests=600.0, step_seconds=0.006)})
-    assert "off" in propose_schedule(off, SERVER).sentence
+    assert "off" in propose_schedule(off, SERVER, ()).sentence
 
 
 def test_one_sequence_at_a_time_has_one_segment():
-    assert propose_schedule(given(), replace(SERVER, max_num_seqs=1)).triples == ()
+    assert propose_schedule(given(), replace(SERVER, max_num_seqs=1), ()).triples == ()
