@@ -141,7 +141,8 @@ def write_prefill(sheet: Sheet, material: Material) -> None:
 def decode_context(intervals: Sequence[Interval]) -> tuple[float, float] | None:
     """Tokens of context that a decoding request holds, and the requests counted; None where lengths are not told.
 
-    An answer is half made on average. Long answers are under way for longer: where lengths vary, it is a lower bound.
+    An answer is half made on average. Long answers are under way for longer, which means of finished requests do not
+    show: it is too low where answers vary in length, too high where long prompts get the short answers.
     """
     prompts = pool_histograms(i.traffic.prompt_length for i in intervals if i.traffic is not None)
     answers = pool_histograms(i.traffic.output_length for i in intervals if i.traffic is not None)

@@ -104,8 +104,9 @@ def _table() -> dict[str, SignalSpec]:
           "inter-token observations / engine steps; else mean running")
     steps("prefill_tokens_per_step", "tokens per step", "steps", "Prompt tokens computed per step (cached ones not).",
           "prompt tokens / engine steps")
-    steps("decode_context", "tokens", "requests", "Context that a decoding request reads in each step: its prompt and,"
-          " on average, half of its answer (more where answers vary much). Step time grows with it as with the batch.",
+    steps("decode_context", "tokens", "requests", "Context that a decoding request reads in each step: its prompt and"
+          " half of its answer. An estimate: it is more where answers vary in length, less where long prompts get short"
+          " answers. Step time grows with it as with the batch.",
           "mean prompt + mean answer / 2 of finished requests")
     steps("goodput", "tokens per second", "steps", "Tokens per second for each running request.",
           "effective_acceptance_length / step_seconds")
