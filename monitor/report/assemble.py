@@ -55,7 +55,7 @@ def assemble(
         latest = unit.decisions.latest(group.name)
         decisions[group.name] = latest[0] if latest else None
     names = [name for group in groups for name in group.servers]
-    changes = [change for name in names for change in unit.changes.of_server(name, start) if change.entered_at < end]
+    changes = [change for change in unit.changes.of_servers(names, start) if change.entered_at < end]
     alerts = [a for a in unit.alerts.since(start) if a.fired_at is not None and a.fired_at < end]
     inputs = Inputs(
         key=key, start=start, end=end, made_at=now, host=host, pairs={},

@@ -107,7 +107,7 @@ def history(unit: Unit, servers: Sequence[ServerName], span: Span, now: datetime
     start = max(start, min((interval.start for _, interval in pairs), default=start))
     step = shown.step if coarse is not None else _fine_step(pairs, (now - start).total_seconds())
     names = frozenset(servers)
-    changes = [change for name in servers for change in unit.changes.of_server(name, start)]
+    changes = unit.changes.of_servers(servers, start)
     alerts = [a for a in unit.alerts.since(start) if a.fired_at is not None and a.labels.get("server") in names]
     return {
         "since": start.isoformat(),
