@@ -226,7 +226,7 @@ def _folded(histogram: Histogram | None) -> tuple[Any, ...] | None:
         end -= 1
     kept = values[first:end]
     told = number, histogram.total, histogram.count, first
-    if all(0.0 <= value < _WHOLE and value.is_integer() for value in kept):
+    if all(0.0 <= value < _WHOLE and not value % 1.0 for value in kept):
         steps = tuple(int(after - before) for before, after in pairwise((0.0, *kept)))
         if min(steps, default=0) >= 0:
             return (*told, True, steps)

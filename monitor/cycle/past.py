@@ -34,8 +34,8 @@ COARSE_SECONDS = float(STEPS[0])
 #: How far back lives are looked for that a server shows now (seconds).
 _SHOWN_SECONDS = 900.0
 
-#: Facts that a replay knows.
-KNOWN_FACTS = frozenset({"is_neural_draft"})
+#: Facts that nobody stored: all but the one that a life tells.
+UNSTORED_FACTS = frozenset(FACTS) - {"is_neural_draft"}
 _UNKNOWN: Mapping[str, float | None] = dict.fromkeys(FACTS)
 
 

@@ -11,14 +11,13 @@ from datetime import datetime, timedelta
 
 from monitor.cycle.decide import Question, decide
 from monitor.cycle.experience import facts, tune_input
-from monitor.cycle.past import KNOWN_FACTS, Past, Replayer
+from monitor.cycle.past import UNSTORED_FACTS, Past, Replayer
 from monitor.model.alert import AlertState
 from monitor.model.decision import Action, Decision, DecisionId
 from monitor.model.life import LifeId, Setting
 from monitor.model.outcome import Truth, TuneFiring
 from monitor.model.record import Rejection
 from monitor.model.signal import SignalSet
-from monitor.policy.facts import FACTS
 from monitor.policy.rule import Rule, RuleSet
 from monitor.policy.timeline import EventKind, ReplayEvent, replay
 from monitor.signals.build import signals_of
@@ -103,8 +102,7 @@ def answer(
 
 
 def _is_silent(rule: Rule, nothing: SignalSet) -> bool:
-    asks_only_unknown = set(rule.when.names) <= FACTS.keys() - KNOWN_FACTS
-    return asks_only_unknown and rule.when.evaluate(nothing)[0] is not Truth.TRUE
+    return UNSTORED_FACTS.issuperset(rule.when.names) and rule.when.evaluate(nothing)[0] is not Truth.TRUE
 
 
 def not_judged(rules: RuleSet) -> Mapping[str, tuple[str, ...]]:
@@ -112,6 +110,5 @@ def not_judged(rules: RuleSet) -> Mapping[str, tuple[str, ...]]:
 
     A rule that asks whether a fact is known is judged without it, as it was while nobody had asked.
     """
-    unknown = set(FACTS) - KNOWN_FACTS
-    found = {rule.name: tuple(sorted(unknown & set(rule.when.scalars) - set(rule.when.known))) for rule in rules}
+    found = {rule.name: tuple(sorted(UNSTORED_FACTS & set(rule.when.scalars) - set(rule.when.known))) for rule in rules}
     return {name: names for name, names in found.items() if names}
