@@ -39,18 +39,15 @@ def by_bucket(intervals: Iterable[Interval], step: int) -> dict[Bucket, Interval
     Those with flags and partial ones are added apart from the others, since they are left out of some signals and would
     take the whole bucket with them. A gap no longer than the bucket is none in it: a rate over the bucket holds.
     """
-    return added(intervals, step, lambda end: bucket_end(end, step))
+    inside = (replace(one, is_gap=False) if one.is_gap and one.elapsed_seconds <= step else one for one in intervals)
+    return added(inside, lambda end: bucket_end(end, step))
 
 
-def added(
-    intervals: Iterable[Interval], seconds: float, end_of: Callable[[datetime], datetime]
-) -> dict[Bucket, Interval]:
-    """The same over buckets of that many seconds, each interval in the one whose end is `end_of` its own."""
+def added(intervals: Iterable[Interval], end_of: Callable[[datetime], datetime]) -> dict[Bucket, Interval]:
+    """Intervals of each life and bucket as one, each in the bucket whose end is `end_of` its own; gaps stay gaps."""
     parts: dict[Bucket, list[Interval]] = {}
     for interval in intervals:
-        is_gap = interval.is_gap and interval.elapsed_seconds > seconds
-        part = interval if is_gap is interval.is_gap else replace(interval, is_gap=is_gap)
-        parts.setdefault((part.life, end_of(part.end), _kind(part)), []).append(part)
+        parts.setdefault((interval.life, end_of(interval.end), _kind(interval)), []).append(interval)
     return {bucket: over_time(found) for bucket, found in parts.items()}
 
 

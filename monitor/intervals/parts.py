@@ -18,7 +18,7 @@ def by_part(intervals: Iterable[Interval], since: datetime, length: timedelta) -
     def end_of(end: datetime) -> datetime:
         return since + math.ceil((end - since) / length - 1e-9) * length
 
-    return [bare(one) for one in added(intervals, length.total_seconds(), end_of).values()]
+    return [bare(one) for one in added(intervals, end_of).values()]
 
 
 def bare(interval: Interval) -> Interval:

@@ -48,20 +48,20 @@ SPANS = {
 
 def load_pairs(
     unit: Unit, servers: Sequence[ServerName] | None, since: datetime, until: datetime, *, coarse: int | None = None,
-    details: bool = True, newer: bool = True, known: Mapping[LifeId, Life] | None = None,
+    details: bool = True, known: Mapping[LifeId, Life] | None = None,
 ) -> dict[ServerName, list[Pair]]:
     """Lives and intervals of (since, until] by server, ready for `signals`.
 
-    As scraped for the newest two days and by five minutes before that; `coarse` reads all of it by so many seconds, and
-    without `newer` only as far as it is rolled up. Without `details` there are no positions and no histograms.
-    `known` are the lives of that time, where they have been read before.
+    As scraped for the newest two days and by five minutes before that; `coarse` reads all of it by so many seconds.
+    Without `details` there are no positions and no histograms. `known` are the lives of that time, where they have been
+    read before.
     """
     lives: dict[LifeId, Life] = dict(known or {})
     for server in (servers if servers is not None else [None]) if known is None else ():
         # A life that ended just before `since` may still close an interval in it.
         lives.update({life.id: life for life in unit.lives.of(server, since - timedelta(hours=1), until)})
     found: dict[ServerName, list[Pair]] = {}
-    for interval in _intervals(unit, servers, since, until, coarse, details, newer):
+    for interval in _intervals(unit, servers, since, until, coarse, details):
         life = lives.get(interval.life) or unit.lives.get(interval.life)
         if life is not None:
             lives[life.id] = life
@@ -71,11 +71,11 @@ def load_pairs(
 
 def _intervals(
     unit: Unit, servers: Sequence[ServerName] | None, since: datetime, until: datetime, coarse: int | None,
-    details: bool, newer: bool,
+    details: bool,
 ) -> Iterator[Interval]:
     """Intervals of (since, until]. Sums are the same in coarse steps; a week as scraped is twenty times the rows."""
     if coarse is not None:
-        yield from unit.intervals.between_coarse(servers, since, until, coarse, details=details, newer=newer)
+        yield from unit.intervals.between_coarse(servers, since, until, coarse, details=details)
         return
     fine = until - timedelta(hours=_FINE_HOURS)
     fine -= timedelta(seconds=fine.timestamp() % _COARSE_SECONDS)

@@ -20,13 +20,11 @@ LARGE = 100
 def day_trends(unit: Unit, groups: Sequence[Group], now: datetime) -> dict[str, list[float | None]]:
     """Acceptance rate of each hour of the last day by server name and `group:NAME`, the running hour last.
 
-    Accepted over drafted tokens of the hour, whatever the setting was; None without drafts. Of more than `LARGE`
-    servers hours that are not rolled up yet are unknown: adding them up takes longer than anybody waits for a page.
+    Accepted over drafted tokens of the hour, whatever the setting was; None without drafts.
     """
     end = bucket_end(now, _HOUR)
     since = end - timedelta(hours=POINTS)
-    servers = _servers(groups)
-    found = unit.intervals.between_coarse(servers, since, now, _HOUR, details=False, newer=len(servers) <= LARGE)
+    found = unit.intervals.between_coarse(_servers(groups), since, now, _HOUR, details=False)
     return _by_step(found, groups, end, _HOUR, POINTS)
 
 

@@ -32,10 +32,10 @@ def lags(connection: Connection) -> tuple[Lag, ...]:
     """For each step, the server whose rollups are furthest behind its newest interval."""
     intervals = SqlIntervals(connection, UnitEdges(connection, EdgesCache()))
     rows = connection.execute(select(RollupProgressRow.step, RollupProgressRow.server, RollupProgressRow.until)).all()
-    newest = {server: intervals.last_end(server) for server in {row.server for row in rows}}
+    newest = intervals.last_ends()
     worst: dict[int, Lag] = {}
     for step, server, until in rows:
-        end = newest[server]
+        end = newest.get(server)
         if end is None:
             continue
         known = worst.get(step)

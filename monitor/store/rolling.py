@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from monitor.intervals.buckets import STEPS, bucket_end, by_bucket, complete_until
-from monitor.model.interval import Interval
 from monitor.model.server import ServerName
 from monitor.store.database import Database
 from monitor.store.edges import EdgesCache, UnitEdges
 from monitor.store.repositories.intervals import SqlIntervals
 from monitor.store.repositories.rollups import SqlRollups
-from monitor.store.tables.history import LifeRow
 
 #: A bucket that began filling is closed after so long, though no later interval says that it is complete: the server
 #: is gone. Intervals that come in even later, from another store, set the rollups back.
@@ -27,8 +24,7 @@ def roll_up(database: Database, cache: EdgesCache, now: datetime) -> int:
     """Bring the rollups of all servers up to their newest complete buckets; the number of rows written."""
     with database.reading() as connection:
         edges = UnitEdges(connection, cache)
-        servers = list(connection.execute(select(LifeRow.server).distinct().order_by(LifeRow.server)).scalars())
-        last = {server: SqlIntervals(connection, edges).last_end(server) for server in servers}
+        last = SqlIntervals(connection, edges).last_ends()
         reached = {step: SqlRollups(connection, edges).progress(step) for step in STEPS}
     written = 0
     for server, newest in last.items():
@@ -58,7 +54,7 @@ def _roll(
     if begin >= end:
         return begin, 0
     until = min(end, begin + _SPAN[step])
-    buckets = by_bucket(_parts(connection, edges, [server], step, begin, until), step)
+    buckets = by_bucket(SqlIntervals(connection, edges).parts([server], begin, until, step, details=True), step)
     rollups.put(step, buckets)
     rollups.set_progress(step, server, until)
     return until, len(buckets)
@@ -71,13 +67,3 @@ def _first(connection: Connection, edges: UnitEdges, server: ServerName, step: i
         return first
     finer = SqlRollups(connection, edges).first(STEPS[STEPS.index(step) - 1], server)
     return min((end for end in (first, finer) if end is not None), default=None)
-
-
-def _parts(
-    connection: Connection, edges: UnitEdges, servers: Sequence[ServerName], step: int, since: datetime, until: datetime
-) -> list[Interval]:
-    """What buckets of `step` seconds are added up from."""
-    if step == STEPS[0]:
-        return SqlIntervals(connection, edges).between(servers, since, until)
-    finer = STEPS[STEPS.index(step) - 1]
-    return SqlRollups(connection, edges).between(finer, servers, since, until, details=True)

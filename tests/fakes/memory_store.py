@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from monitor.errors import StoreError
-from monitor.intervals.buckets import HOUR, STEPS, by_bucket, complete_until
+from monitor.intervals.buckets import HOUR, STEPS, by_bucket
 from monitor.intervals.loads import Loads, by_load
 from monitor.intervals.parts import by_part
 from monitor.model.alert import Alert, AlertState, Fingerprint, Silence, SilenceId
@@ -242,12 +242,9 @@ class Intervals:
         step_seconds: int,
         *,
         details: bool = True,
-        newer: bool = True,
     ) -> list[Interval]:
         if step_seconds not in STEPS:
             raise StoreError(f"no rollups of {step_seconds} s are kept")
-        if not newer:
-            until = min(until, complete_until(max(self._tables.rolled_up.rows.values(), default=since), step_seconds))
         wanted = _in_span(servers, since, until)
         found = by_bucket(
             [*self._tables.pruned.where(wanted, _by_end), *self._tables.intervals.where(wanted, _by_end)], step_seconds

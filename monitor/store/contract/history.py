@@ -87,14 +87,13 @@ class Intervals(Protocol):
         step_seconds: int,
         *,
         details: bool = True,
-        newer: bool = True,
     ) -> list[Interval]:
         """As `between`, but added up by life over buckets of 300, 3600 or 86,400 s: for reports and charts.
 
         Buckets end at whole multiples in UTC; an interval lies in the bucket of its end. Intervals with flags and
         partial ones are not mixed with the others, so a bucket may give several. What is newer than the rollups is
-        added up from the intervals while reading, or left out without `newer`: call `Store.roll_up` now and then.
-        Rollups outlive the intervals.
+        added up from finer ones and the intervals while reading: call `Store.roll_up` now and then. Rollups outlive the
+        intervals.
         """
 
     def in_parts(
@@ -102,6 +101,7 @@ class Intervals(Protocol):
     ) -> list[Interval]:
         """Hours (as of `between_coarse`) of (since, until] added up over parts of that length, counted from `origin`.
 
+        An hour that is a gap stays one, however long the part.
         Made for curves of many servers. Arrays, maps and histograms are left out but for the inter-token one, which has
         one bucket: its sum and count tell the time of a step.
         """

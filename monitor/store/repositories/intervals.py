@@ -112,16 +112,13 @@ class SqlIntervals:
         step_seconds: int,
         *,
         details: bool = True,
-        newer: bool = True,
     ) -> list[Interval]:
         """Intervals of (since, until] by buckets: from rollups as far as they reach, then from what is newer."""
         if step_seconds not in STEPS:
             raise StoreError(f"no rollups of {step_seconds} s are kept: expected one of {STEPS}")
         found = self._rollups.between(step_seconds, servers, since, until, details=details)
-        if newer:
-            known = self._servers(since, until) if servers is None else servers
-            found += self._newer(known, since, until, step_seconds, details=details)
-        return sorted(found, key=_by_end)
+        known = self._servers(since, until) if servers is None else servers
+        return sorted([*found, *self._newer(known, since, until, step_seconds, details=details)], key=_by_end)
 
     def in_parts(
         self, servers: Sequence[ServerName], since: datetime, until: datetime, origin: datetime, length: timedelta
@@ -131,7 +128,7 @@ class SqlIntervals:
             return []
         numbers = range(math.floor((since - origin) / length) + 1, math.ceil((until - origin) / length))
         ends = [*(origin + length * number for number in numbers), until]
-        found = SqlSums(self._connection, self._edges).in_parts(servers, since, ends, length.total_seconds())
+        found = SqlSums(self._connection, self._edges).in_parts(servers, since, ends)
         newer = self._newer(servers, since, until, HOUR, details=True)
         return sorted([*found, *by_part(newer, origin, length)], key=_by_end)
 
@@ -149,10 +146,10 @@ class SqlIntervals:
         """Buckets of what is not rolled up yet."""
         found: list[Interval] = []
         for begin, some in self._beyond(step, servers, since, until):
-            found += by_bucket(self._parts(some, begin, until, step, details=details), step).values()
+            found += by_bucket(self.parts(some, begin, until, step, details=details), step).values()
         return found
 
-    def _parts(
+    def parts(
         self, servers: Sequence[ServerName], since: datetime, until: datetime, step: int, *, details: bool
     ) -> list[Interval]:
         """What buckets of that step are added up from: finer rollups as far as they reach, then the intervals."""
@@ -161,7 +158,7 @@ class SqlIntervals:
         finer = STEPS[STEPS.index(step) - 1]
         found = self._rollups.between(finer, servers, since, until, details=details)
         for begin, some in self._beyond(finer, servers, since, until):
-            found += self._parts(some, begin, until, finer, details=details)
+            found += self.parts(some, begin, until, finer, details=details)
         return found
 
     def _beyond(
@@ -179,6 +176,11 @@ class SqlIntervals:
         lives = lives_between(None, since, until).subquery()
         return list(self._connection.execute(select(lives.c.server).distinct()).scalars())
 
+    def last_ends(self) -> dict[ServerName, datetime | None]:
+        """End of the newest interval of every server that ever had a life."""
+        statement = select(LifeRow.server, _of_lives(func.max)).group_by(LifeRow.server).order_by(LifeRow.server)
+        return {server: end for server, end in self._connection.execute(statement)}
+
     def last_end(self, server: ServerName) -> datetime | None:
         """End of the newest interval of `server`."""
         return self._end(server, func.max)
@@ -188,10 +190,7 @@ class SqlIntervals:
         return self._end(server, func.min)
 
     def _end(self, server: ServerName, of: Callable[..., Any]) -> datetime | None:
-        """Life by life, each of which is one step into the key."""
-        one = select(of(IntervalRow.end)).where(IntervalRow.server == LifeRow.server, IntervalRow.life == LifeRow.id)
-        statement = select(of(one.correlate(LifeRow).scalar_subquery())).where(LifeRow.server == server)
-        return self._connection.execute(statement).scalar()
+        return self._connection.execute(select(_of_lives(of)).where(LifeRow.server == server)).scalar()
 
     def totals(self, life: LifeId) -> LifeTotals:
         """Sums over the stored intervals of one life."""
@@ -220,6 +219,12 @@ _TOTALS = select(
         for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "generation_tokens", "prompt_tokens")
     ),
 )
+
+
+def _of_lives(of: Callable[..., Any]) -> Any:
+    """The first or last end among the lives of a server, each of which is one step into the key."""
+    one = select(of(IntervalRow.end)).where(IntervalRow.server == LifeRow.server, IntervalRow.life == LifeRow.id)
+    return of(one.correlate(LifeRow).scalar_subquery())
 
 
 def _by_end(interval: Interval) -> tuple[datetime, str, str]:

@@ -55,13 +55,13 @@ class SqlSums:
         self._edges = edges
 
     def in_parts(
-        self, servers: Sequence[ServerName], since: datetime, ends: Sequence[datetime], length: float
+        self, servers: Sequence[ServerName], since: datetime, ends: Sequence[datetime]
     ) -> list[Interval]:
-        """Hours of each life after `since` as one for each part that ends so and is so long (seconds)."""
-        is_gap = and_(_ROW.c.is_gap, _ROW.c.elapsed_seconds > length)
-        part = case(*((_ROW.c.end_at <= end, number) for number, end in enumerate(ends[:-1])), else_=len(ends) - 1)
+        """Hours of each life after `since` as one for each part that ends so; those that are gaps apart."""
+        earlier = [(_ROW.c.end_at <= end, number) for number, end in enumerate(ends[:-1])]
+        part = case(*earlier, else_=len(earlier)) if earlier else literal(0)
         read = _hours(servers, since, ends[-1]).add_columns(
-            part.label("part"), is_gap.label("is_long_gap"), self._side()["i"].label("inter_token")
+            part.label("part"), self._side()["i"].label("inter_token")
         )
         if self._connection.dialect.name == "postgresql":
             # Kept apart: merged into the sums, each row's text would be parsed for every use of what is in it.
@@ -69,7 +69,7 @@ class SqlSums:
         rows_of = read.subquery()
         inner = (rows_of.c.inter_token[place].as_float().label(name) for name, place in _INTER_TOKEN.items())
         hours = select(rows_of, *inner).subquery()
-        keys = [hours.c[name] for name in ("server", "life", "part", "flags", "is_long_gap", "partial")]
+        keys = [hours.c[name] for name in ("server", "life", "part", "flags", "is_gap", "partial")]
         sums = [_added(hours.c, name).label(f"sum_{name}") for name in COLUMNS]
         more = [_exact(hours.c, name, "latency_seconds") for name in _INTER_TOKEN]
         rows = self._connection.execute(select(*more, *sums).group_by(*keys))
@@ -121,10 +121,8 @@ def _added(columns: Any, name: str) -> ColumnElement[Any]:
     family = next((seconds for seconds, counts in _FAMILIES.items() if name in counts), None)
     if family is not None:
         return _exact(columns, name, family)
-    if name in ("server", "life", "flags", "partial"):
+    if name in ("server", "life", "flags", "is_gap", "partial"):
         return column  # type: ignore[no-any-return]
-    if name == "is_gap":
-        return columns.is_long_gap  # type: ignore[no-any-return]
     if name == "start_at":
         return func.min(column)
     if name == "end_at" or name.endswith("_max"):

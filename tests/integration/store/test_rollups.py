@@ -120,15 +120,6 @@ def test_spans_servers_and_details_are_chosen(store: Store) -> None:
     assert bare.latency == LatencyCounts()
 
 
-def test_what_is_newer_than_the_rollups_can_be_left_out(store: Store) -> None:
-    fill(store, life(), 0, 600)
-    store.roll_up(after(600))
-    fill(store, life(), 600, 750)
-    with store.read() as unit:
-        found = unit.intervals.between_coarse([A], after(0), after(750), 300, newer=False)
-    assert [each.end for each in found] == [after(300), after(600)]
-
-
 def test_flagged_intervals_do_not_spoil_their_bucket(store: Store) -> None:
     bad = scraped(life(), 45, flags=frozenset({Flag.IDENTITIES_BROKEN}))
     with store.write() as unit:
@@ -203,7 +194,8 @@ def test_the_first_are_given_where_few_are_wanted(store: Store) -> None:
         assert [each.end for each in unit.intervals.between(None, NOON, after(300), limit=2)] == [after(15), after(30)]
 
 
-LENGTHS = [timedelta(hours=2), timedelta(hours=6), timedelta(minutes=100)]
+#: The last is longer than all that is asked for.
+LENGTHS = [timedelta(hours=2), timedelta(hours=6), timedelta(minutes=100), timedelta(hours=12)]
 
 
 def ragged(store: Store) -> None:
