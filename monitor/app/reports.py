@@ -96,8 +96,6 @@ class Reports:
         return self._store if sharing is None or sharing.state().trouble else sharing.store
 
     def _make(self, key: str, end: datetime, now: datetime) -> ReportRecord:
-        # What is left to add up is then minutes of a large fleet, and the next turn finds it done.
-        self._history().roll_up(now)
         with self._history().read() as unit:
             report = assemble(
                 unit, self._groups, end=end, now=now, key=key, host=self._host,

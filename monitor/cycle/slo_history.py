@@ -9,13 +9,13 @@ beyond one day and by five minutes beyond one hour, and time slices by the hour 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from monitor.intervals.buckets import STEPS, complete_until
 from monitor.model.interval import Interval
 from monitor.model.server import Group, ServerName
-from monitor.model.slo import Indicator
+from monitor.model.slo import SLICED, Indicator
 from monitor.slo.book import SloBook
 from monitor.store import Store
 from monitor.store.api import Unit
@@ -28,6 +28,7 @@ MANY = 100
 _MANY_COARSE_FROM, _MANY_HOURS_FROM = timedelta(hours=1), timedelta(days=1)
 
 _ONE_DAY = timedelta(days=1)
+_EVENTS = frozenset(Indicator) - SLICED
 #: A stretch of time: after the first moment, up to the second.
 Span = tuple[datetime, datetime]
 
@@ -68,9 +69,9 @@ def feed_server(
     book.learn(unit.lives.of(server, since, now))
     spans = planned_spans(unit, server, since, now, warmup_seconds)
 
-    def feed(intervals: Iterable[Interval], sliced: bool | None) -> None:
+    def feed(intervals: Iterable[Interval], only: Container[Indicator]) -> None:
         for interval in intervals:
-            book.add_interval(interval, planned=is_planned(interval, spans), sliced=sliced)
+            book.add_interval(interval, planned=is_planned(interval, spans), only=only)
 
     own, found = [server], book.indicators
 
@@ -78,15 +79,15 @@ def feed_server(
         return unit.intervals.between_coarse(own, begin, end, step, details=details) if begin < end else []
 
     if any(not one.is_sliced and one is not Indicator.UPTIME for one in found):
-        feed(sums(since, days, _DAY), False)
-        feed(sums(days, coarsest, _HOUR), False)
-        feed(sums(coarsest, coarse, _FIVE_MINUTES), False)
+        feed(sums(since, days, _DAY), _EVENTS)
+        feed(sums(days, coarsest, _HOUR), _EVENTS)
+        feed(sums(coarsest, coarse, _FIVE_MINUTES), _EVENTS)
     if any(one.is_sliced for one in found):
         details = Indicator.EFFICIENCY in found
-        feed(sums(since, slices, _HOUR, details=details), True)
-        feed(sums(slices, coarse, _FIVE_MINUTES, details=details), True)
+        feed(sums(since, slices, _HOUR, details=details), SLICED)
+        feed(sums(slices, coarse, _FIVE_MINUTES, details=details), SLICED)
     if found - {Indicator.UPTIME}:
-        feed(unit.intervals.between(own, coarse, now), None)
+        feed(unit.intervals.between(own, coarse, now), frozenset(Indicator))
     if Indicator.UPTIME in found:
         found_checks = [
             checks for begun in _days(since, days) for checks in unit.checks.sums(own, begun, begun + _ONE_DAY)

@@ -35,13 +35,13 @@ class Indicator(StrEnum):
     @property
     def is_sliced(self) -> bool:
         """Whether it counts time slices instead of events."""
-        return self in _SLICED
+        return self in SLICED
 
 
 _LATENCIES = frozenset(
     {Indicator.TIME_TO_FIRST_TOKEN, Indicator.INTER_TOKEN, Indicator.TIME_PER_OUTPUT_TOKEN, Indicator.E2E_REQUEST}
 )
-_SLICED = frozenset({Indicator.ACCEPTANCE, Indicator.EFFICIENCY, Indicator.THROUGHPUT})
+SLICED = frozenset({Indicator.ACCEPTANCE, Indicator.EFFICIENCY, Indicator.THROUGHPUT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from monitor.model.record import Watched
 from monitor.model.server import Group
+from monitor.model.slo import SLICED, Indicator
 from monitor.report.build import Inputs, group_report, whole
 from monitor.report.content import WeeklyReport
 from monitor.report.reading import Read, note, read
@@ -18,6 +19,8 @@ from monitor.store.api import Unit
 
 #: Days a report covers.
 DAYS = 7
+#: Objectives that are counted by what is finer than sums; efficiency needs positions, which that does not have.
+_BY_FINE = SLICED - {Indicator.EFFICIENCY}
 _DAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -58,7 +61,7 @@ def assemble(
     changes = [change for change in unit.changes.of_servers(names, start) if change.entered_at < end]
     alerts = [a for a in unit.alerts.since(start) if a.fired_at is not None and a.fired_at < end]
     inputs = Inputs(
-        key=key, start=start, end=end, made_at=now, host=host, pairs={},
+        key=key, start=start, end=end, made_at=now, host=host,
         decisions={str(name): decision for name, decision in decisions.items()}, changes=changes, alerts=alerts,
         target_acceptance=target, simulated=simulated, notes=tuple(filter(None, [note(len(names))])),
     )  # fmt: skip
@@ -69,9 +72,7 @@ def assemble(
     for group in sorted(groups, key=lambda group: group.name):
         found = read(unit, group.servers, start, end, timedelta(days=days), among=len(names), lives=lives)
         feed(book, found, start, end)
-        own = replace(inputs, pairs=found.pairs, fine=found.fine, points=found.points, loads=found.loads,
-                      loads_before=found.loads_before)
-        parts.append(group_report(own, group))
+        parts.append(group_report(inputs, group, found))
     for checks in unit.checks.sums(names, start, end):
         book.add_checks(checks.server, checks.end, answered=checks.answered, missed=checks.missed)
     # An objective without events says nothing here.
@@ -92,12 +93,11 @@ def with_known(groups: Sequence[Group], watched: Iterable[Watched]) -> tuple[Gro
 
 
 def feed(book: SloBook, found: Read, start: datetime, end: datetime) -> None:
-    """Count what was read of the period for objectives; those of time slices by what is finer, where that was read."""
+    """Count what was read of the period for objectives; those of time slices by what is finer, if that tells them."""
     for own in found.pairs.values():
         book.learn(life for life, _ in own)
-        for _, interval in own:
-            if start < interval.end <= end:
-                book.add_interval(interval, sliced=None if found.fine is None else False)
-    for own in (found.fine or {}).values():
-        for _, interval in own:
-            book.add_interval(interval, sliced=True)
+    for pairs, counted in ((found.pairs, frozenset(Indicator) - _BY_FINE), (found.fine, _BY_FINE)):
+        for own in pairs.values():
+            for _, interval in own:
+                if start < interval.end <= end:
+                    book.add_interval(interval, only=counted)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from monitor.intervals.loads import Loads
 from monitor.model.alert import Alert, Severity
 from monitor.model.decision import Action, Decision, DecisionState
 from monitor.model.interval import Interval
@@ -26,7 +25,7 @@ from monitor.report.content import (
     WeeklyReport,
 )
 from monitor.report.figures import REPORT_FIGURES
-from monitor.report.reading import TREND_POINTS
+from monitor.report.reading import Read
 from monitor.report.views import change_began
 from monitor.report.weekly import confidence, covered_share, equal_load_change, hindrance, noise
 from monitor.signals.build import signals
@@ -43,21 +42,13 @@ _OPEN = (DecisionState.STANDING, DecisionState.RECOMMENDED, DecisionState.AWAITI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a report is made from; `pairs` reach one period further back, for the comparison with the one before.
-
-    `fine` holds the period alone, where `pairs` are too coarse for what moves with time: trends, and the time covered.
-    None where they are not. `loads` and `loads_before` are tokens and seconds by load, as `weekly.LOAD_EDGES` has them.
-    """
+    """What a report is made from, beside what was read of the servers of each group."""
 
     key: str
     start: datetime
     end: datetime
     made_at: datetime
     host: str
-    pairs: Mapping[ServerName, Sequence[Pair]]
-    fine: Mapping[ServerName, Sequence[Pair]] | None = None
-    loads: Mapping[ServerName, Loads] = field(default_factory=dict)
-    loads_before: Mapping[ServerName, Loads] = field(default_factory=dict)
     decisions: Mapping[str, Decision | None] = field(default_factory=dict)
     changes: Sequence[Change] = ()
     alerts: Sequence[Alert] = ()
@@ -65,8 +56,6 @@ class Inputs:
     target_acceptance: float = 0.6
     simulated: bool = False
     notes: tuple[str, ...] = ()
-    #: Points of a trend, at most.
-    points: int = TREND_POINTS
 
 
 def whole(inputs: Inputs, parts: Sequence[GroupReport]) -> WeeklyReport:
@@ -95,28 +84,26 @@ def whole(inputs: Inputs, parts: Sequence[GroupReport]) -> WeeklyReport:
     )
 
 
-def group_report(inputs: Inputs, group: Group) -> GroupReport:
+def group_report(inputs: Inputs, group: Group, found: Read) -> GroupReport:
     """The part of one group, from what was read of it; without its objectives."""
     changes = [c for c in inputs.changes if c.server in group.servers and inputs.start <= c.entered_at < inputs.end]
     decision = inputs.decisions.get(group.name)
-    fine = inputs.pairs if inputs.fine is None else inputs.fine
-    together = [pair for name in group.servers for pair in fine.get(name, ())]
+    together = [pair for name in group.servers for pair in found.fine.get(name, ())]
     return GroupReport(
         name=group.name,
         mode=group.mode,
-        servers=tuple(_server(inputs, name) for name in group.servers),
+        servers=tuple(_server(inputs, found, name) for name in group.servers),
         changes=tuple(_change(change) for change in sorted(changes, key=lambda c: c.entered_at)),
         advice=_advice(decision) if decision is not None else None,
         slos=(),
         alerts=tuple(_alert(a) for a in inputs.alerts if _concerns(a, group) and a.fired_at is not None),
-        trend=_trend(together, inputs.start, inputs.end, inputs.points) if len(group.servers) > 1 else (),
+        trend=_trend(together, inputs, found) if len(group.servers) > 1 else (),
         hindrance=hindrance(decision),
     )
 
 
-def _server(inputs: Inputs, name: ServerName) -> ServerReport:
-    pairs = list(inputs.pairs.get(name, ()))
-    fine = pairs if inputs.fine is None else inputs.fine.get(name, ())
+def _server(inputs: Inputs, found: Read, name: ServerName) -> ServerReport:
+    pairs, fine = found.pairs.get(name, []), found.fine.get(name, [])
     length = (inputs.end - inputs.start).total_seconds()
     now = signals(pairs, scope=name, at=inputs.end, window_seconds=length)
     before = signals(pairs, scope=name, at=inputs.start, window_seconds=length)
@@ -132,10 +119,10 @@ def _server(inputs: Inputs, name: ServerName) -> ServerReport:
         before=_figures(before),
         survival=survival.values if survival else (),
         generation_tokens=_generated([interval for _, interval in recent]),
-        trend=_trend(fine, inputs.start, inputs.end, inputs.points),
+        trend=_trend(fine, inputs, found),
         notes=_notes(recent, now, inputs.target_acceptance),
         covered=covered_share(fine, inputs.start, inputs.end),
-        equal_load_change=equal_load_change(inputs.loads.get(name, {}), inputs.loads_before.get(name, {})),
+        equal_load_change=equal_load_change(found.loads.get(name, {}), found.loads_before.get(name, {})),
     )
 
 
@@ -147,16 +134,16 @@ def _generated(intervals: Sequence[Interval]) -> float:
     return sum(i.traffic.generation_tokens or 0.0 for i in intervals if i.traffic is not None)
 
 
-def _trend(
-    pairs: Sequence[Pair], start: datetime, end: datetime, most: int
-) -> tuple[TrendPoint, ...]:
-    """Equal buckets over the part of the period that has data, at most so many of them."""
+def _trend(pairs: Sequence[Pair], inputs: Inputs, found: Read) -> tuple[TrendPoint, ...]:
+    """Equal buckets over the part of the period that has data, none shorter than what was read: some would be empty."""
+    start, end = inputs.start, inputs.end
     inside = [pair for pair in pairs if start < pair[1].end <= end]
     if not inside:
         return ()
     first = min(pair[1].start for pair in inside)
     first = max(first, start)
-    seconds = max((end - first).total_seconds() / most, SHORTEST_POINT_SECONDS)
+    longest = max((one.end - one.start for _, one in inside if not one.is_gap), default=timedelta())
+    seconds = max((end - first).total_seconds() / found.points, longest.total_seconds(), SHORTEST_POINT_SECONDS)
     buckets: dict[int, list[Pair]] = {}
     for pair in inside:
         buckets.setdefault(int((pair[1].end - first).total_seconds() / seconds - 1e-9), []).append(pair)

@@ -39,14 +39,15 @@ Pairs = dict[ServerName, list[Pair]]
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was read of some servers: `pairs` for sums; `fine` for what moves over time, where days are too coarse.
+    """What was read of some servers: `pairs` for sums, also of the time before; `fine` for what moves with time.
 
-    `fine` is of the period alone. `loads` and `loads_before` are tokens and seconds by load, in the period and before.
+    They are the same where `pairs` are fine enough; else `fine` is of the period alone and knows no positions.
+    `loads` and `loads_before` are tokens and seconds by load (`weekly.LOAD_EDGES`), in the period and before.
     """
 
     pairs: Pairs
-    fine: Pairs | None
-    #: Points of a trend.
+    fine: Pairs
+    #: Points of a trend, at most.
     points: int
     loads: Mapping[ServerName, Loads]
     loads_before: Mapping[ServerName, Loads]
@@ -63,7 +64,8 @@ def read(
     if among <= _BY_HOURS:
         few = _few(unit, servers, start, end, before, lives, among)
         spans = (start, end), (start - before, start)
-        return Read(few, None, TREND_POINTS, *(unit.intervals.by_load(servers, *span, LOAD_EDGES) for span in spans))
+        found_loads = (unit.intervals.by_load(servers, *span, LOAD_EDGES) for span in spans)
+        return Read(few, few, TREND_POINTS, *found_loads)
     pairs: Pairs = {}
     loads = []
     # The period and what it is compared with begin and end at their own hours: no day is in both.

@@ -6,7 +6,7 @@ missed checks do not count, since the change has its own judgement; failed reque
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -88,15 +88,17 @@ class SloBook:
         """Of which model each life is: an SLO of a model counts no interval of a life that it was not told of."""
         self._models.update({life.id: life.model for life in lives})
 
-    def add_interval(self, interval: Interval, *, planned: bool = False, sliced: bool | None = None) -> None:
+    def add_interval(
+        self, interval: Interval, *, planned: bool = False, only: Container[Indicator] = tuple(Indicator)
+    ) -> None:
         """Count an interval; `planned` when its server is being changed by us.
 
-        `sliced` counts it for SLOs of time slices alone, or for those of events alone: history that is read again may
-        be coarser for events, which add up, than for slices, which do not.
+        `only` for SLOs of these indicators: history that is read again may be coarser for events, which add up, than
+        for time slices, which do not.
         """
         for page in self._by_server.get(interval.server, ()):
             slo = page.policy.slo
-            if sliced is not None and slo.indicator.is_sliced is not sliced:
+            if slo.indicator not in only:
                 continue
             if slo.model is not None:
                 if self._models.get(interval.life) != slo.model:

@@ -25,6 +25,7 @@ A = ServerName("a")
 SLOS = """
 slos:
   - {name: acceptance, indicator: acceptance, threshold: 0.5, objective: 0.9, slice: 5m}
+  - {name: efficiency, indicator: efficiency, threshold: 0.6, objective: 0.9, slice: 5m, report_only: true}
 """
 
 
@@ -58,13 +59,14 @@ def test_more_servers_are_read_in_fewer_rows_with_the_same_counts(store: MemoryS
     assert all(START <= one.start for one in inside)
 
 
-@pytest.mark.parametrize(("among", "rows"), [(100, None), (101, 15 + 9 + 6 * 24), (501, 15 + 9 + 2 * 6 + 1)])
-def test_of_many_servers_what_moves_with_time_is_read_beside(store: MemoryStore, among: int, rows: int | None) -> None:
+@pytest.mark.parametrize(("among", "rows"), [(101, 15 + 9 + 6 * 24), (501, 15 + 9 + 2 * 6 + 1)])
+def test_of_many_servers_what_moves_with_time_is_read_beside(store: MemoryStore, among: int, rows: int) -> None:
     with store.read() as unit:
-        fine = read(unit, [A], START, END, WEEK, among=among).fine
-    assert (None if fine is None else len(fine[A])) == rows
-    if fine is not None:
-        assert drafts([one for _, one in fine[A]]) == 504 * 1000.0
+        fine = read(unit, [A], START, END, WEEK, among=among).fine[A]
+        few = read(unit, [A], START, END, WEEK, among=100)
+    assert len(fine) == rows
+    assert drafts([one for _, one in fine]) == 504 * 1000.0
+    assert few.fine is few.pairs
 
 
 def test_a_period_within_one_day_is_read_by_the_hour(store: MemoryStore) -> None:
@@ -121,7 +123,7 @@ def uneven() -> MemoryStore:
             unit.intervals.add([
                 interval(
                     LIVES[number > 800], (end - NOON).total_seconds(), seconds=1200.0, running=running,
-                    generation=round(speed * 1200.0), step_seconds=0.008 + number % 5 / 1000,
+                    generation=round(speed * 1200.0), outputs=1500.0, step_seconds=0.008 + number % 5 / 1000,
                     per_pos=(800.0 + number % 7, 600.0 + number % 3, 400.0 + number % 11),
                 )
             ])  # fmt: skip
@@ -149,8 +151,42 @@ def test_the_report_says_the_same_of_a_server_however_many_there_are(uneven: Mem
         for name in mine:
             assert mine[name] == (theirs[name] and pytest.approx(theirs[name], rel=1e-9)), name
     assert same.survival == pytest.approx(one.survival)
-    assert [slo.sli for slo in large.slos] == [slo.sli for slo in small.slos] == [1.0]
-    assert large.slos[0].valid == pytest.approx(small.slos[0].valid, rel=0.05)
+    assert [(slo.name, slo.sli) for slo in large.slos] == [(slo.name, slo.sli) for slo in small.slos]
+    assert {slo.name: slo.sli for slo in small.slos} == {"acceptance": 1.0, "efficiency": 0.0}
+    for slo, other in zip(large.slos, small.slos, strict=True):
+        assert slo.valid == pytest.approx(other.valid, rel=0.05)
+
+
+def days_of(count: int, hours_up: int) -> MemoryStore:
+    """A server that began so many days before the end of the week, and answers for so many hours of each."""
+    made, one = MemoryStore(), replace(life("a"), first_seen=END - timedelta(days=count))
+    found = []
+    for day in range(count):
+        begun = END - timedelta(days=count - day)
+        for number in range(hours_up * 3):
+            end = begun + timedelta(minutes=20 * (number + 1))
+            away = number == 0 and day > 0 and hours_up < 24
+            seconds = 1200.0 + 3600.0 * (24 - hours_up) if away else 1200.0
+            found.append(interval(one, (end - NOON).total_seconds(), seconds=seconds, is_gap=away))
+    with made.write() as unit:
+        unit.lives.add(one)
+        unit.intervals.add(found)
+    return made
+
+
+@pytest.mark.parametrize("others", [1, 30, 200, 600])
+def test_hours_without_an_answer_are_not_covered_however_many_servers_there_are(others: int) -> None:
+    server = report_among(days_of(7, hours_up=14), others).groups[0].servers[0]
+    assert server.covered == pytest.approx(14 / 24, abs=0.03)
+
+
+@pytest.mark.parametrize("others", [1, 30, 200, 600])
+@pytest.mark.parametrize("days", [1, 2, 3, 6])
+def test_the_curve_of_a_server_that_began_within_the_week_has_no_holes(others: int, days: int) -> None:
+    report = report_among(days_of(days, hours_up=24), others)
+    for trend in (report.groups[0].servers[0].trend, report.groups[0].trend):
+        assert len(trend) >= 2 * days
+        assert [point.at for point in trend if point.acceptance_rate is None] == []
 
 
 @pytest.mark.parametrize(("others", "points"), [(200, 28), (600, 14)])

@@ -28,6 +28,7 @@ from monitor.model.server import Group, GroupName, ServerName
 from monitor.report.build import Inputs, group_report, whole
 from monitor.report.charts import marks, trend_charts
 from monitor.report.content import WeeklyReport
+from monitor.report.reading import TREND_POINTS, Read
 from monitor.report.render import to_html, to_json, to_markdown
 from monitor.show.picture import picture
 from monitor.signals.track import Pair
@@ -82,15 +83,19 @@ def change(state: ChangeState, outcome: Outcome, gain: float) -> Change:
     )
 
 
-def built(groups: Sequence[Group] = (CHAT,), **changes: object) -> WeeklyReport:
+def built(
+    groups: Sequence[Group] = (CHAT,), pairs: dict[ServerName, list[Pair]] | None = None, **changes: object
+) -> WeeklyReport:
     base: dict[str, object] = {
         "key": "2026-W10", "start": START, "end": END, "made_at": END, "host": "h",
-        "pairs": {SERVER: history(START - timedelta(days=3), accepted=500.0) + history(START)},
         "decisions": {"chat": decision()},
         "changes": [change(ChangeState.PROMOTED, Outcome.MEASURED_BETTER, 0.18)],
     }
     inputs = Inputs(**{**base, **changes})  # type: ignore[arg-type]
-    return whole(inputs, [group_report(inputs, group) for group in groups])
+    if pairs is None:
+        pairs = {SERVER: history(START - timedelta(days=3), accepted=500.0) + history(START)}
+    found = Read(pairs, pairs, points=TREND_POINTS, loads={}, loads_before={})
+    return whole(inputs, [group_report(inputs, group, found) for group in groups])
 
 
 def test_the_figures_are_the_counts() -> None:

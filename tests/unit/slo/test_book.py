@@ -6,6 +6,7 @@ import pytest
 
 from monitor.model.outcome import Truth
 from monitor.model.server import GroupName, ServerName
+from monitor.model.slo import SLICED, Indicator
 from monitor.slo.book import SloBook, freezes
 from monitor.slo.burn import SloStatus
 from monitor.slo.load import load_slos
@@ -115,9 +116,9 @@ class TestHistoryReadAgain:
     def test_events_and_slices_may_come_from_different_spans(self) -> None:
         found = book(TTFT, ACCEPTANCE)
         hour = interval(3600, elapsed=3600.0, ttft=histogram(0, 9, 10, 10), drafts=900, draft_tokens=900, accepted=0)
-        found.add_interval(hour, sliced=False)
+        found.add_interval(hour, only={Indicator.TIME_TO_FIRST_TOKEN})
         for end in (300, 600):
-            found.add_interval(interval(end, elapsed=300.0, drafts=500, draft_tokens=500, accepted=400), sliced=True)
+            found.add_interval(interval(end, elapsed=300.0, drafts=500, draft_tokens=500, accepted=400), only=SLICED)
         by_name = {s.slo.name: s.attainment for s in found.statuses(seconds(3600)) if s.scope["group"] == "chat"}
         assert (by_name["ttft"].good, by_name["ttft"].valid) == (9.0, 10.0)
         assert (by_name["acc"].good, by_name["acc"].valid) == (2.0, 2.0)
