@@ -11,7 +11,7 @@ from monitor.errors import StoreError
 from monitor.model.server import ServerName
 from monitor.report import lookup
 from monitor.report.history import SPANS, history
-from monitor.report.others import joined
+from monitor.report.others import alerts_here, joined
 from monitor.report.views import command_view
 from monitor.store.api import Unit
 
@@ -38,7 +38,7 @@ class FleetView(DaemonView):
         """How the fleet stands."""
         here = super().overview()
         with self._store.read() as unit:
-            ours = {(one.fingerprint, one.active_since) for one in unit.alerts.all()}
+            ours = alerts_here(unit)
         others, trouble = self._near.look()
         present = {self._near.host, *self._near.present()}
         return joined(here, others, self._near.host, present=present, trouble=trouble, ours=ours)

@@ -97,10 +97,11 @@ class Neighbours:
 
     def _read(self, unit: Unit) -> Others:
         moment, newest = self._clock.monotonic(), self._newest
-        if newest is None or moment - self._drawn_at > _TRENDS_SECONDS:
-            self._drawn_at, newest = moment, None
-        trends = newest.trends if newest is not None else None
-        return read_others(unit, self.host, self._clock.now(), trends=trends)
+        if newest is not None and moment - self._drawn_at <= _TRENDS_SECONDS:
+            return read_others(unit, self.host, self._clock.now(), trends=newest.trends)
+        found = read_others(unit, self.host, self._clock.now())
+        self._drawn_at = moment
+        return found
 
     def _begin(self, find: Callable[[Unit], Found]) -> Future[Found]:
         with self._lock:

@@ -284,7 +284,7 @@ class Process:
             rule_settings=rule_settings(config),
             slo_files=tuple(str(path.resolve()) for path in slo_paths(config)),
             report_target=config.report.target_acceptance,
-            config_file=str(self._config_file) if self._config_file else None,
+            config_file=str(self._config_file.resolve()) if self._config_file else None,
             shared=config.store.shared is not None,
         )
 

@@ -31,7 +31,7 @@ class Upkeep:
 
     def put_into(self, calendar: Calendar) -> None:
         """Enter every job."""
-        calendar.daily("prune", self.prune, time(3, 17))
+        calendar.daily("prune", self.prune, time(3, 19))
         calendar.hourly("roll up", self.roll_up, 2, every_minutes=ROLL_UP_MINUTES)
 
     def roll_up(self) -> None:

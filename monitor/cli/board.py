@@ -63,7 +63,7 @@ def fleet_lines(view: Mapping[str, Any]) -> list[Text]:
         lines.append(_text(f"No sign of life of {', '.join(fleet['away'])}: {words} shown as they were last seen.",
                            "bold red"))
     if fleet["trouble"]:
-        lines.append(_text(f"Servers of other hosts are missing: {fleet['trouble']}.", "bold red"))
+        lines.append(_text(f"{fleet['trouble'][:1].upper()}{fleet['trouble'][1:]}.", "bold red"))
     return lines
 
 

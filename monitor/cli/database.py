@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -128,7 +128,7 @@ def db_export(
     unfinished = file.with_name(f"{file.name}.unfinished")
     remove(unfinished)
     try:
-        with _reading(context, shared) as source, _closing(open_store(f"sqlite:///{unfinished.absolute()}")) as target:
+        with _reading(context, shared) as source, closing(open_store(f"sqlite:///{unfinished.absolute()}")) as target:
             target.upgrade()
             with _shown() as progress:
                 copied = target.copy_from(source, progress)
@@ -150,7 +150,7 @@ def db_import(
     context: Context = ctx.obj
     if not file.is_file():
         raise ConfigError([Problem("FILE", f"{str(file)!r}, which is not there", "a file of `acceptd db export`")])
-    with _closing(open_readonly(file)) as source, _writing(context, shared) as target:
+    with closing(open_readonly(file)) as source, _writing(context, shared) as target:
         if source.revision() != target.revision():
             raise StoreError(
                 f"{source.name} is at revision {source.revision()}, {target.name} at {target.revision()}:"
@@ -196,16 +196,8 @@ def _writing(context: Context, shared: bool) -> Iterator[SqlStore]:
         with shared_store(context) as store:
             yield store
         return
-    with _closing(open_store(f"sqlite:///{context.folder() / LOCAL_DB}")) as store:
+    with closing(open_store(f"sqlite:///{context.folder() / LOCAL_DB}")) as store:
         yield store
-
-
-@contextmanager
-def _closing(store: SqlStore) -> Iterator[SqlStore]:
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from monitor.cli.context import Context, find_config
 from monitor.config.load import load, secret
 from monitor.errors import ConfigError, MonitorError, Problem, StoreError
 from monitor.model.server import Group
-from monitor.report.others import Others, joined, read_others
+from monitor.report.others import Others, alerts_here, joined, read_others
 from monitor.report.trends import hour_trends
 from monitor.store.api import Unit
 from monitor.store.opening import open_store
@@ -33,11 +33,8 @@ def shared_store(context: Context) -> Iterator[SqlStore]:
     if settings is None:
         where = str(path or "configuration")
         raise ConfigError([Problem("store.shared", "nothing", "the address of the fleet's database", where)])
-    store = open_store(settings.url, password=secret(settings, "password"))
-    try:
+    with closing(open_store(settings.url, password=secret(settings, "password"))) as store:
         yield store
-    finally:
-        store.close()
 
 
 def with_fleet(
@@ -45,11 +42,11 @@ def with_fleet(
 ) -> tuple[dict[str, Any], Trends]:
     """`here` with the servers of all hosts, as the page shows them; and the last hour of the others' acceptance.
 
-    Where the database does not answer, `fleet.trouble` says so and this host's own are what there is.
+    Where the database cannot be read, `fleet.trouble` says why and this host's own are what there is.
     """
     host = context.running().host
     with context.reading() as store, store.read() as unit:
-        ours = {(alert.fingerprint, alert.active_since) for alert in unit.alerts.all()}
+        ours = alerts_here(unit)
     others: Others | None = None
     present, trouble = {host}, ""
     hour: Trends = {}
@@ -58,7 +55,7 @@ def with_fleet(
             with shared.read() as unit:
                 others, present, hour = read_fleet(unit, host, now, window, trends=trends)
         except StoreError as error:
-            trouble = f"the fleet's database is away: {error}"
+            trouble = f"the servers of other hosts cannot be read: {error}"
     return joined(dict(here), others, host, present=present, trouble=trouble, ours=ours), hour
 
 

@@ -78,7 +78,7 @@ def _rights(of: Subject, found: Fitness) -> Iterator[Finding]:
 def _days(of: Subject, found: Fitness) -> Iterator[Finding]:
     if found.missing_days:
         yield of.problem(f"no partition for {', '.join(found.missing_days)}", "acceptd db upgrade --shared makes"
-                         " them; a daemon does every night at 03:17 UTC: its log says why it did not")
+                         " them; a daemon does every night at 03:19 UTC: its log says why it did not")
     if found.astray:
         rows = ", ".join(f"{count:,}{'+' if count == 1000 else ''} of {table}" for table, count in found.astray.items())
         yield of.note(f"rows outside all days: {rows}", "a host's clock was wrong, or old data was imported: they are"

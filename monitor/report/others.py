@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from monitor.model.alert import Alert, AlertState
+from monitor.model.alert import Alert, AlertState, Fingerprint
 from monitor.model.record import Watched
 from monitor.model.server import Server, ServerName
 from monitor.report.assemble import with_known
@@ -40,6 +40,11 @@ class Others:
     def group_of(self, server: ServerName) -> str:
         """The group of one of these servers."""
         return next(str(found["name"]) for found in self.view["groups"] if server in self.members(found["name"]))
+
+
+def alerts_here(unit: Unit) -> set[tuple[Fingerprint, datetime]]:
+    """Which alerts this host's own store has: the fleet's has them too, and they are shown once."""
+    return {(alert.fingerprint, alert.active_since) for alert in unit.alerts.all()}
 
 
 def read_others(

@@ -187,7 +187,7 @@ class TestCalendar:
     def test_a_job_that_fails_is_counted_and_comes_again(self) -> None:
         counters, runs = Counters(), Runs(_breaks)
         calendar = Calendar(counters)
-        calendar.daily("prune", runs, time(3, 17))
+        calendar.daily("prune", runs, time(3, 19))
         calendar.start()
         self.due_now(calendar, "prune")
         runs.wait()
