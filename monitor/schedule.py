@@ -29,6 +29,12 @@ MISFIRE_GRACE_SECONDS = 6 * 3600
 class Counters(Protocol):
     """What scheduling tells of itself."""
 
+    def loop_exists(self, name: str) -> None:
+        """A loop begins, and may raise what it should not."""
+
+    def job_exists(self, job: str) -> None:
+        """A calendar job is planned, and may be missed or raise."""
+
     def unexpected_error(self, where: str) -> None:
         """A run raised what it should not."""
 
@@ -70,6 +76,7 @@ class Ticker:
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
+        counters.loop_exists(name)
 
     def start(self) -> None:
         """Start; the first run is at once."""
@@ -128,16 +135,16 @@ class Calendar:
     def weekly(self, job: str, run: Callable[[], None], day: str, at: time, zone: str) -> None:
         """Run every week on `day` (mon to sun; numbers are refused, since cron and APScheduler disagree on 0)."""
         trigger = CronTrigger(day_of_week=day, hour=at.hour, minute=at.minute, timezone=ZoneInfo(zone))
-        self._scheduler.add_job(run, trigger, id=job)
+        self._add(job, run, trigger)
 
     def daily(self, job: str, run: Callable[[], None], at: time, zone: str = "UTC") -> None:
         """Run every day."""
-        self._scheduler.add_job(run, CronTrigger(hour=at.hour, minute=at.minute, timezone=ZoneInfo(zone)), id=job)
+        self._add(job, run, CronTrigger(hour=at.hour, minute=at.minute, timezone=ZoneInfo(zone)))
 
     def hourly(self, job: str, run: Callable[[], None], minute: int, *, every_minutes: int = 60) -> None:
         """Run every hour at that minute, and in its rest again after so many."""
         minutes = ",".join(map(str, range(minute, 60, every_minutes)))
-        self._scheduler.add_job(run, CronTrigger(minute=minutes, timezone=ZoneInfo("UTC")), id=job)
+        self._add(job, run, CronTrigger(minute=minutes, timezone=ZoneInfo("UTC")))
 
     def start(self) -> None:
         """Start the scheduler's thread."""
@@ -147,6 +154,10 @@ class Calendar:
         """Stop; waits for a job under way."""
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
+
+    def _add(self, job: str, run: Callable[[], None], trigger: CronTrigger) -> None:
+        self._counters.job_exists(job)
+        self._scheduler.add_job(run, trigger, id=job)
 
     def _missed(self, event: JobEvent) -> None:
         self._counters.job_missed(event.job_id)

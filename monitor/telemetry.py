@@ -5,21 +5,56 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from monitor import __version__, names
 
 #: Seconds; a page costs milliseconds of CPU and its deadline is seconds.
 _SCRAPE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CYCLE_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
+#: How cycles and changes end, and where errors may come from beside loops: counted from 0 on, as Prometheus takes the
+#: first value that it sees of a series for its beginning and would miss the first of each.
+_CYCLES = ("ok", "failed")
+_CHANGES = ("promoted", "rolled_back", "abandoned")
+_PLACES = ("scrape", "thread")
+#: Signals of a server that have a gauge, with its name and meaning.
+_SIGNALS = {
+    "acceptance_rate": (names.ACCEPTANCE_RATE, "Accepted of draft tokens over 5 minutes."),
+    "acceptance_length": (names.ACCEPTANCE_LENGTH, "Tokens a draft over 5 minutes, bonus token included."),
+    "goodput": (names.GOODPUT, "Tokens a second for each running request."),
+    "efficiency": (names.EFFICIENCY, "Tokens emitted of the most possible."),
+    "running": (names.RUNNING, "Requests being served, mean of 5 minutes."),
+    "waiting": (names.WAITING, "Requests queued, mean of 5 minutes."),
+    "kv_usage": (names.KV_USAGE, "KV cache in use, mean of 5 minutes."),
+    "time_to_first_token_seconds_p95": (
+        names.FIRST_TOKEN_P95, "Time to first token, 95th percentile of 5 minutes."
+    ),
+    "time_per_output_token_seconds_p95": (
+        names.OUTPUT_TOKEN_P95, "Time per output token, 95th percentile of 5 minutes."
+    ),
+    "num_speculative_tokens": (names.NUM_SPECULATIVE_TOKENS, "Configured draft tokens a step; 0 is off."),
+    "generation_tokens_per_second": (names.GENERATION_THROUGHPUT, "Generated tokens a second over 5 minutes."),
+    "step_seconds": (names.STEP_SECONDS, "Mean engine step over 5 minutes (s)."),
+}  # fmt: skip
 
 
 class Telemetry:
     """The registry behind `/metrics`, and one method for each thing worth counting."""
 
     def __init__(self) -> None:
+        # A gauge beside every counter that nobody asked for.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         r = self.registry
+        ProcessCollector(registry=r)
         build = Gauge(names.BUILD_INFO, "Constant 1; the version is a label.", ["version"], registry=r)
         build.labels(__version__).set(1)
         self._scrapes = Counter(
@@ -43,32 +78,7 @@ class Telemetry:
         )  # fmt: skip
         self._up = Gauge(names.SERVER_UP, "1 if the last page could be read.", [names.SERVER], registry=r)
         labels = [names.SERVER, names.GROUP]
-        self._gauges = {
-            "acceptance_rate": Gauge(
-                names.ACCEPTANCE_RATE, "Accepted of draft tokens over 5 minutes.", labels, registry=r
-            ),
-            "acceptance_length": Gauge(
-                names.ACCEPTANCE_LENGTH, "Tokens a draft over 5 minutes, bonus token included.", labels, registry=r
-            ),
-            "goodput": Gauge(names.GOODPUT, "Tokens a second for each running request.", labels, registry=r),
-            "efficiency": Gauge(names.EFFICIENCY, "Tokens emitted of the most possible.", labels, registry=r),
-            "running": Gauge(names.RUNNING, "Requests being served, mean of 5 minutes.", labels, registry=r),
-            "waiting": Gauge(names.WAITING, "Requests queued, mean of 5 minutes.", labels, registry=r),
-            "kv_usage": Gauge(names.KV_USAGE, "KV cache in use, mean of 5 minutes.", labels, registry=r),
-            "time_to_first_token_seconds_p95": Gauge(
-                names.FIRST_TOKEN_P95, "Time to first token, 95th percentile of 5 minutes.", labels, registry=r
-            ),
-            "time_per_output_token_seconds_p95": Gauge(
-                names.OUTPUT_TOKEN_P95, "Time per output token, 95th percentile of 5 minutes.", labels, registry=r
-            ),
-            "num_speculative_tokens": Gauge(
-                names.NUM_SPECULATIVE_TOKENS, "Configured draft tokens a step; 0 is off.", labels, registry=r
-            ),
-            "generation_tokens_per_second": Gauge(
-                names.GENERATION_THROUGHPUT, "Generated tokens a second over 5 minutes.", labels, registry=r
-            ),
-            "step_seconds": Gauge(names.STEP_SECONDS, "Mean engine step over 5 minutes (s).", labels, registry=r),
-        }
+        self._gauges = {signal: Gauge(name, said, labels, registry=r) for signal, (name, said) in _SIGNALS.items()}
         self._positions = Gauge(
             names.POSITION_RATE, "Drafts accepted up to the position (1 is the first) over 5 minutes.",
             [*labels, names.POSITION], registry=r,
@@ -109,9 +119,30 @@ class Telemetry:
         self._socket = Gauge(
             names.SLACK_SOCKET, "1 while this daemon listens for presses of Slack's buttons.", registry=r
         )
+        for outcome in _CYCLES:
+            self._cycles.labels(outcome)
+        for place in _PLACES:
+            self.loop_exists(place)
 
-    def keep_only(self, servers: Collection[str], groups: Collection[str]) -> None:
-        """Take servers and groups that are no longer configured off the page, where they would stand still for ever."""
+    def loop_exists(self, name: str) -> None:
+        """Errors of a loop are counted from 0 on."""
+        self._errors.labels(name)
+
+    def job_exists(self, job: str) -> None:
+        """A calendar job is counted from 0 on."""
+        self._jobs_missed.labels(job)
+        self._jobs_failed.labels(job)
+
+    def watching(self, servers: Collection[str], groups: Collection[str]) -> None:
+        """Which servers and groups are configured: they are counted from 0 on, and those no longer configured leave the
+        page, where they would stand still for ever.
+        """
+        for server in servers:
+            for counter in (self._late, self._missed, self._overlapping, self._intervals, self._unknown):
+                counter.labels(server)
+        for group in groups:
+            for outcome in _CHANGES:
+                self._changes.labels(group, outcome)
         by_server = (self._scrapes, self._late, self._missed, self._overlapping, self._last_success, self._intervals,
                      self._unknown, self._up, self._positions, *self._gauges.values())
         # Objectives are counted for a server, a group or a model, and have no value for the others.

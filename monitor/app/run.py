@@ -208,6 +208,7 @@ class Process:
             raise FatalError(
                 f"the daemon does not start: {error}; raise its limits of tasks and memory (TasksMax, MemoryMax)"
             ) from error
+        self._telemetry.watching({one.name for one in daemon.servers}, {group.name for group in daemon.groups})
         self._leave_running(self._running(config, daemon))
         self._supervisor.ready(f"{len(daemon.servers)} servers", turn_seconds=config.rules.interval)
         log.info("started version=%s servers=%d groups=%d data_dir=%s", __version__, len(daemon.servers),
@@ -253,7 +254,6 @@ class Process:
             return self._start(store, spool, self._config, self._rules, self._sources)
         self._sources.stop()
         self._config, self._rules, self._sources = config, rules, sources
-        self._telemetry.keep_only({s.name for s in new.servers}, {group.name for group in new.groups})
         log.info("configuration reloaded")
         return new
 
@@ -272,7 +272,6 @@ class Process:
         log.info("sources find other servers new=%d gone=%d", len(after.keys() - before), len(before.keys() - after))
         old.stop()
         new = self._start(store, spool, self._config, self._rules, self._sources)
-        self._telemetry.keep_only({s.name for s in new.servers}, {group.name for group in new.groups})
         return new
 
     def _running(self, config: Config, daemon: Daemon) -> Running:

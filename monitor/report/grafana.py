@@ -8,6 +8,9 @@ from monitor import names
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _CHOSEN = '{group=~"$group", server=~"$server"}'
+#: An objective has a group, a server of a group, or a model, and no value for the others.
+_OBJECTIVES = '{group=~"$group|", server=~"$server|"}'
+_OBJECTIVE = "{{slo}} {{group}} {{server}} {{model}}"
 #: Title, unit in Grafana's words, expressions with their legends.
 _PANELS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
     ("Acceptance rate", "percentunit", ((f"{names.ACCEPTANCE_RATE}{_CHOSEN}", "{{server}}"),)),
@@ -25,16 +28,24 @@ _PANELS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
                           (f"sum by (group) ({names.WAITING}{_CHOSEN})", "{{group}} waiting"))),
     ("KV cache in use", "percentunit", ((f"{names.KV_USAGE}{_CHOSEN}", "{{server}}"),)),
     ("Error budget left", "percentunit",
-     (('acceptd:slo_error_budget_remaining:ratio{group=~"$group"}', "{{slo}} {{group}} {{server}}"),)),
-    ("Burn rate, last hour", "none", (('acceptd:slo_burn_rate:1h{group=~"$group"}', "{{slo}} {{group}} {{server}}"),)),
+     ((f"acceptd:slo_error_budget_remaining:ratio{_OBJECTIVES}", _OBJECTIVE),)),
+    ("Burn rate, last hour", "none", ((f"acceptd:slo_burn_rate:1h{_OBJECTIVES}", _OBJECTIVE),)),
     ("Alerts firing", "none", ((f"sum by (severity) ({names.ALERTS_FIRING})", "{{severity}}"),)),
 )  # fmt: skip
 _WIDTH, _HEIGHT = 12, 8
-#: What stands across all panels: name, expression, text, colour.
+#: Least time between two points of an annotation.
+_STEP = "60s"
+_SETTING = f"{names.NUM_SPECULATIVE_TOKENS}{_CHOSEN}"
+#: What stands across all panels: name, expression, text, colour. Grafana asks for 100 points of annotations, however
+#: long the time shown (every 15 minutes of a day), so the window must be its own; a setting is also compared with the
+#: last one known before, as there is none while a server restarts.
 _ANNOTATIONS = (
-    ("Setting changed", f"changes({names.NUM_SPECULATIVE_TOKENS}{_CHOSEN}[2m]) > 0",
+    ("Setting changed",
+     f"changes({_SETTING}[$__rate_interval]) > 0"
+     f" or ({_SETTING} != bool last_over_time({_SETTING}[1h] offset $__rate_interval)) > 0",
      "{{server}} changed num_speculative_tokens", "purple"),
-    ("Changes that ended", f'increase({names.CHANGES}{{group=~"$group"}}[2m]) > 0', "{{group}}: {{outcome}}", "blue"),
+    ("Changes that ended", f'increase({names.CHANGES}{{group=~"$group"}}[$__rate_interval]) > 0',
+     "{{group}}: {{outcome}}", "blue"),
 )  # fmt: skip
 
 
@@ -49,8 +60,8 @@ def dashboard() -> dict[str, Any]:
         "schemaVersion": 39,
         "refresh": "1m",
         "time": {"from": "now-24h", "to": "now"},
-        "templating": {"list": [_source_variable(), _variable("group", names.ACCEPTANCE_RATE),
-                                _variable("server", f'{names.ACCEPTANCE_RATE}{{group=~"$group"}}')]},
+        "templating": {"list": [_source_variable(), _variable("group", names.RUNNING),
+                                _variable("server", f'{names.RUNNING}{{group=~"$group"}}')]},
         "annotations": {"list": [_annotation(*one) for one in _ANNOTATIONS]},
         "panels": [_panel(number, *panel) for number, panel in enumerate(_PANELS)],
     }  # fmt: skip
@@ -64,8 +75,8 @@ def _panel(number: int, title: str, unit: str, targets: tuple[tuple[str, str], .
         "datasource": _SOURCE,
         "gridPos": {"x": number % 2 * _WIDTH, "y": number // 2 * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
         "fieldConfig": {"defaults": {"unit": unit, "custom": {"spanNulls": False}}, "overrides": []},
-        "options": {"legend": {"showLegend": True, "displayMode": "list", "placement": "bottom"},
-                    "tooltip": {"mode": "multi"}},
+        "options": {"legend": {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": []},
+                    "tooltip": {"mode": "multi", "sort": "desc"}},
         "targets": [
             {"refId": chr(65 + index), "datasource": _SOURCE, "expr": expr, "legendFormat": legend}
             for index, (expr, legend) in enumerate(targets)
@@ -87,5 +98,7 @@ def _variable(name: str, metric: str) -> dict[str, Any]:
 
 
 def _annotation(name: str, expr: str, text: str, colour: str) -> dict[str, Any]:
-    return {"name": name, "datasource": _SOURCE, "enable": True, "expr": expr, "titleFormat": text, "step": "60s",
-            "iconColor": colour}  # fmt: skip
+    """An annotation with its query twice: Grafana reads `target`, releases up to 11 `expr` and `step`."""
+    return {"name": name, "datasource": _SOURCE, "enable": True, "titleFormat": text, "iconColor": colour,
+            "target": {"refId": "Anno", "expr": expr, "interval": _STEP, "range": True},
+            "expr": expr, "step": _STEP}  # fmt: skip

@@ -25,7 +25,14 @@ class Counters:
         self.errors: list[str] = []
         self.missed: list[str] = []
         self.failed: list[str] = []
+        self.known: list[str] = []
         self.told = threading.Event()
+
+    def loop_exists(self, name: str) -> None:
+        self.known.append(name)
+
+    def job_exists(self, job: str) -> None:
+        self.known.append(job)
 
     def unexpected_error(self, where: str) -> None:
         self.errors.append(where)

@@ -36,8 +36,8 @@ def busy() -> Telemetry:
     return told
 
 
-def test_every_name_has_our_prefix() -> None:
-    assert all(line.startswith("acceptd_") for line in lines(busy()))
+def test_every_name_has_our_prefix_or_is_of_the_process() -> None:
+    assert all(line.startswith(("acceptd_", "process_")) for line in lines(busy()))
     assert f'acceptd_build_info{{version="{__version__}"}} 1.0' in lines(busy())
 
 
@@ -60,13 +60,14 @@ def test_a_server_that_is_down_keeps_when_it_was_last_read() -> None:
 
 def test_servers_and_groups_that_are_no_longer_configured_leave_the_page_and_the_others_stay() -> None:
     told = busy()
+    told.watching({"a", "b"}, {"g", "h"})
     before = [line for line in lines(told) if 'server="a"' in line or 'group="g"' in line]
-    told.keep_only({"a"}, {"g"})
+    told.watching({"a"}, {"g"})
     after = lines(told)
     assert not any('server="b"' in line or 'group="h"' in line for line in after)
     assert [line for line in after if 'server="a"' in line or 'group="g"' in line] == before
     assert any(line.startswith("acceptd_paused") for line in after)
-    told.keep_only(set(), set())
+    told.watching(set(), set())
     told.scraped("a", "ok", 0.01)
     assert 'acceptd_scrapes_total{server="a",verdict="ok"} 1.0' in lines(told)
 
@@ -83,7 +84,7 @@ def test_objectives_of_what_is_gone_leave_the_page_and_those_of_a_model_stay() -
     told = Telemetry()
     for scope in ({"group": "g"}, {"group": "h"}, {"server": "b", "group": "g"}, {"model": "m"}):
         told.slo_events("uptime", scope, 9.0, 10.0)
-    told.keep_only({"a"}, {"g"})
+    told.watching({"a"}, {"g"})
     kept = [line for line in lines(told) if line.startswith("acceptd_slo_valid_events_total{")]
     assert len(kept) == 2 and any('model="m"' in line for line in kept)
     assert not any('group="h"' in line or 'server="b"' in line for line in kept)
@@ -103,3 +104,33 @@ def test_a_pause_that_is_lifted_leaves_the_page() -> None:
     assert sum(line.startswith("acceptd_paused") for line in lines(told)) == 2
     told.paused(set())
     assert not any(line.startswith("acceptd_paused") for line in lines(told))
+
+
+def test_what_may_be_alerted_on_is_counted_from_0_on() -> None:
+    """Prometheus takes the first value that it sees of a series for its beginning: `increase` would miss the first."""
+    told = Telemetry()
+    told.loop_exists("evaluate")
+    told.job_exists("report")
+    told.watching({"a"}, {"g"})
+    shown = lines(told)
+    for series in (
+        'acceptd_cycles_total{outcome="ok"}', 'acceptd_cycles_total{outcome="failed"}',
+        'acceptd_unexpected_errors_total{where="evaluate"}', 'acceptd_unexpected_errors_total{where="scrape"}',
+        'acceptd_unexpected_errors_total{where="thread"}', 'acceptd_jobs_failed_total{job="report"}',
+        'acceptd_jobs_missed_total{job="report"}', 'acceptd_scrapes_late_total{server="a"}',
+        'acceptd_changes_total{group="g",outcome="promoted"}', 'acceptd_changes_total{group="g",outcome="rolled_back"}',
+        'acceptd_changes_total{group="g",outcome="abandoned"}',
+    ):
+        assert f"{series} 0.0" in shown
+    told.change_ended("g", "promoted")
+    told.watching({"a"}, {"g"})
+    assert 'acceptd_changes_total{group="g",outcome="promoted"} 1.0' in lines(told)
+
+
+def test_a_counter_has_no_gauge_of_its_birth_beside_it() -> None:
+    assert not [line for line in lines(busy()) if "_created" in line]
+
+
+def test_what_the_daemon_itself_costs_is_on_the_page() -> None:
+    names = {line.partition(" ")[0] for line in lines(Telemetry())}
+    assert {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds"} <= names

@@ -75,12 +75,18 @@ def test_the_dashboard_has_the_fields_that_grafana_publishes() -> None:
     for annotation in board["annotations"]["list"]:
         assert set(annotation["datasource"]) <= {"type", "uid"} and isinstance(annotation["enable"], bool)
         assert annotation["name"] and annotation["iconColor"]
+        # Releases up to 11 read the query here, newer ones there.
+        assert annotation["target"]["expr"] == annotation["expr"] and annotation["target"]["refId"]
+        assert "$__rate_interval" in annotation["expr"]
     assert board["panels"]
     for panel in board["panels"]:
         place = panel["gridPos"]
         assert place["h"] > 0 and 0 < place["w"] <= 24 and 0 <= place["x"] < 24 and place["x"] + place["w"] <= 24
         assert panel["type"] == "timeseries" and panel["options"] and set(panel["datasource"]) == {"type", "uid"}
         assert set(panel["fieldConfig"]) == {"defaults", "overrides"}
+        # What Grafana's types (@grafana/schema) do not let be left out.
+        assert set(panel["options"]["legend"]) == {"showLegend", "displayMode", "placement", "calcs"}
+        assert set(panel["options"]["tooltip"]) == {"mode", "sort"}
         references = [target["refId"] for target in panel["targets"]]
         assert references and len(references) == len(set(references))
 
