@@ -153,7 +153,10 @@ class Alertmanagers:
                 is_last = self._stopping
             said = retry if said is None else said
             retry = None
-            if said and not self._post(said) and not is_last:
+            if not said:
+                # What is not shown any more ends there by itself: nothing fails to be told.
+                self._failing_since = None
+            elif not self._post(said) and not is_last:
                 retry = said
             if is_last:
                 return
@@ -187,7 +190,8 @@ class Alertmanagers:
             answer = self._session.post(url, json=batch, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
         except (requests.RequestException, OSError, ValueError) as error:
             raise no_answer("Alertmanager", error) from None
-        if answer.status_code != 200:
+        # As Prometheus sees it (notifier: any 2xx): a proxy or another implementation may say 202 or 204.
+        if not 200 <= answer.status_code < 300:
             text = f"Alertmanager answers {answer.status_code}: {answer.text[:200].strip()}"
             raise NotifyError(text, reason=f"http_{answer.status_code}", retryable=answer.status_code >= 500)
 

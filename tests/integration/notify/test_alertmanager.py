@@ -174,6 +174,33 @@ def test_one_that_refuses_is_said_once_and_known_to_fail(caplog: pytest.LogCaptu
         shows.stop()
 
 
+def test_any_answer_that_takes_it_is_as_good_as_200() -> None:
+    counted = Counted()
+    with Collector() as gateway:
+        gateway.answers.extend([(202, {}), (204, {})])
+        shows = made(gateway.url, counted=counted)
+        shows.start()
+        now = CLOCK.now()
+        for count in (1, 2):
+            shows.show([firing("a", now=now)], (), now)
+            wait_for(lambda count=count: len(counted.outcomes) == count, "a post")  # type: ignore[misc]
+        shows.stop()
+    assert counted.outcomes == ["alertmanager sent"] * 2
+
+
+def test_what_could_not_be_shown_and_is_no_more_does_not_fail_for_ever() -> None:
+    with Collector() as away:
+        away.answers.append((503, {}))
+        shows = made(away.url)
+        shows.start()
+        now = CLOCK.now()
+        shows.show([firing("a", now=now)], (), now)
+        wait_for(lambda: shows.failing_seconds(CLOCK.now()) > 0, "the word that it fails")
+        shows.show([], (), CLOCK.now())
+        wait_for(lambda: shows.failing_seconds(CLOCK.now()) == 0, "the word that nothing fails")
+        shows.stop()
+
+
 class TestWhatIsShown:
     def names(self, *alerts: Alert, muted: tuple[Fingerprint, ...] = (), at: float = 10) -> list[str]:
         return [a.labels["server"] for a in shown(alerts, muted, lambda labels: True, minute(at))]
