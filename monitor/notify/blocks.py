@@ -18,6 +18,8 @@ TEXT_LIMIT = 3000
 FIELD_LIMIT = 2000
 FIELDS_LIMIT = 10
 FALLBACK_LIMIT = 3000
+#: Sections that a text is parted into: ten alerts with their causes fit, and what to do stands last.
+SECTIONS_LIMIT = 6
 
 _SIGNS = {
     NoticeKind.ALERT_FIRING: ":red_circle:",
@@ -53,6 +55,17 @@ def cut(text: str, limit: int) -> str:
     return f"{escape(''.join(kept))}… ({len(text) - len(kept)} more characters)"
 
 
+def parts(text: str, limit: int, most: int) -> list[str]:
+    """`text` escaped, in at most `most` parts of `limit` characters, parted between lines; what is longer is cut."""
+    found: list[str] = []
+    for line in text.split("\n"):
+        if found and (len(found) == most or len(escape(f"{found[-1]}\n{line}")) <= limit):
+            found[-1] += f"\n{line}"
+        else:
+            found.append(line)
+    return [cut(part, limit) for part in found]
+
+
 def headline(notice: Notice) -> str:
     """The first line of a notice, as plain text."""
     state = {NoticeKind.ALERT_REPEAT: "Still firing: ", NoticeKind.ALERT_RESOLVED: "Resolved: "}.get(notice.kind, "")
@@ -70,9 +83,11 @@ def render(notice: Notice, *, mention: str | None = None, buttons: bool = False)
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": {"type": "plain_text", "text": header, "emoji": False}},
     ]
-    body = cut(notice.text, TEXT_LIMIT - len(call) - 40)
-    lead = f"{_SIGNS[notice.kind]} {call}"
-    blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": (lead + body).strip()}})
+    # A title that the header cuts is told whole below it.
+    whole = f"{title}\n{notice.text}" if len(title) > HEADER_LIMIT else notice.text
+    first, *others = parts(whole, TEXT_LIMIT - len(call) - 40, SECTIONS_LIMIT)
+    for text in (f"{_SIGNS[notice.kind]} {call}{first}".strip(), *filter(str.strip, others)):
+        blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": text}})
     shown = notice.fields[:FIELDS_LIMIT]
     if shown:
         fields = [

@@ -58,6 +58,27 @@ def test_a_long_text_is_cut_between_characters_and_says_how_much_is_missing(limi
     assert short.endswith(f"({5000 - len(shown) // 4} more characters)")
 
 
+def test_a_text_of_several_sections_is_parted_between_lines_and_keeps_its_end() -> None:
+    lines = [f"{number} " + "<x>" * 100 for number in range(9)]
+    message = render(notice(text="\n".join([*lines, "What to do: `acceptd runbook x`"])), mention="S1")
+    texts = [block["text"]["text"] for block in message["blocks"][1:-1]]
+    assert len(texts) == 3
+    shown = "\n".join(texts).removeprefix(":red_circle: <!subteam^S1> ")
+    assert shown.split("\n") == [*map(escape, lines), "What to do: `acceptd runbook x`"]
+
+
+def test_one_line_that_is_too_long_hides_no_other() -> None:
+    texts = [block["text"]["text"] for block in render(notice(text="x" * 9000 + "\nWhat to do: y"))["blocks"][1:-1]]
+    assert "more characters)" in texts[0] and texts[1] == "What to do: y"
+
+
+def test_a_title_that_the_header_cuts_is_told_whole() -> None:
+    title = "acceptance fell on " + "a" * 200
+    header, body = render(notice(title=title))["blocks"][:2]
+    assert header["text"]["text"].endswith("…")
+    assert body["text"]["text"] == f":red_circle: {title}\nNo answer for 2 minutes."
+
+
 @given(
     title=st.text(max_size=400),
     text=st.text(max_size=9000),
