@@ -80,5 +80,7 @@ class StoreAlarm:
                 log.error("cannot tell of the store's trouble receiver=%s: %s", receiver.name, error)
                 known.next_at = now + _RETRY_SECONDS
                 continue
-            known.root = known.root or (Root(name) if name else None)
+            if name:
+                first = known.root.external_id if known.root else name
+                known.root = Root(first, (*(known.root.open_posts if known.root else ()), name))
             known.told, known.next_at = True, now + REPEAT_SECONDS

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from monitor.clock import Clock
 from monitor.config.routes import CONSOLE
-from monitor.model.notice import NO_RECEIVER, Delivery, DeliveryState, Notice
+from monitor.model.notice import NO_RECEIVER, Delivery, DeliveryState, Notice, NoticeKind
 from monitor.notify.receiver import Root
 from monitor.store import Store
 
@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 #: Most messages of one receiver that are handed over at a start; what is left goes at the next.
 _MOST = 1000
+#: Kinds of messages that say that something fires.
+_FIRING = (NoticeKind.ALERT_FIRING, NoticeKind.ALERT_REPEAT)
 
 
 class StoreOutbox:
@@ -41,8 +43,17 @@ class StoreOutbox:
     def root_of(self, thread: str, receiver: str) -> Root | None:
         """The first message of a thread; None where none was sent, or where it has no name there."""
         with self._store.read() as unit:
-            root = unit.outbox.root_of(thread, receiver)
-        return Root(root.external_id) if root is not None and root.external_id else None
+            said = unit.outbox.sent_in(thread, receiver)
+        names: list[str] = []
+        open_posts: list[str] = []
+        for notice, delivery in said:
+            assert delivery.external_id is not None  # others are not asked for
+            names.append(delivery.external_id)
+            if notice.kind is NoticeKind.ALERT_RESOLVED:
+                open_posts.clear()
+            elif notice.kind in _FIRING and not notice.edits_root:
+                open_posts.append(delivery.external_id)
+        return Root(names[0], tuple(open_posts)) if names else None
 
     def newest(self, receiver: str) -> Root | None:
         """The message that arrived last at a receiver; None where none did, or where it has no name there."""

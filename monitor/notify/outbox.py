@@ -16,9 +16,10 @@ from monitor.notify.receiver import Attempt, Receiver, Root
 
 log = logging.getLogger(__name__)
 
-#: Wait after a failed attempt (seconds), doubled each time up to the limit. Slack asks for no immediate retries.
+#: Wait after a failed attempt (seconds), doubled each time up to the limit. Slack asks for no immediate retries; a page
+#: that waited for the receiver must not wait much longer once that is back (Alertmanager's retries: a minute at most).
 FIRST_WAIT_SECONDS = 5.0
-LONGEST_WAIT_SECONDS = 900.0
+LONGEST_WAIT_SECONDS = 60.0
 #: A message that could not be told for so long (seconds) is given up: by then it says nothing that is still true.
 GIVE_UP_SECONDS = 24 * 3600.0
 #: How often a message is tried whose delivering fails in a way that nobody foresaw: it must not hold up those behind it

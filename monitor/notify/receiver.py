@@ -10,9 +10,14 @@ from monitor.model.notice import Notice
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The first message of a thread as a receiver knows it, for edits and replies."""
+    """The first message of a thread as a receiver knows it, for edits and replies.
+
+    `open_posts` are those of its messages, oldest first, that say that something fires and were not closed yet: what
+    was posted anew (a repeat, more alerts) is closed by the same edit, or it would say so for ever.
+    """
 
     external_id: str
+    open_posts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

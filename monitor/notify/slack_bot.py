@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ EVENT_TYPE = "acceptd_notice"
 _LOOK_BACK = 100
 #: How much earlier than the notice is looked (seconds): the clocks of Slack and of this host differ.
 _CLOCKS_DIFFER = 60.0
+#: Messages of one incident that are edited at once: Slack allows about fifty edits a minute
+#: (https://docs.slack.dev/reference/methods/chat.update), and one that was repeated for days has more.
+_MOST_EDITED = 20
 
 #: Channels, private channels and conversations by id; a name (`#oncall`) can be posted to but not read.
 _CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{7,}")
@@ -56,17 +60,16 @@ class SlackBot:
 
     def deliver(self, notice: Notice, root: Root | None, attempt: Attempt = FIRST) -> str | None:
         """Post, edit or reply, as the notice asks; see Receiver."""
-        channel, ts = root.external_id.split(":", 1) if root else (self._channel, None)
         posted = attempt.external_id
         if posted is None and attempt.is_unclear:
             # A post is taken by the channel's name, a search only by its id: after a restart, stored messages tell it.
             if self._channel_id is None and attempt.neighbour is not None:
                 self._channel_id = attempt.neighbour.external_id.split(":", 1)[0]
-            posted = self._find(notice, ts if notice.edits_root or notice.in_thread else None)
+            posted = self._find(notice, root if notice.edits_root or notice.in_thread else None)
         if posted is None and attempt.is_over:
             return None
         if posted is None:
-            posted = self._say(notice, channel, ts)
+            posted = self._say(notice, root)
         self._attach(notice, posted)
         return posted
 
@@ -79,20 +82,38 @@ class SlackBot:
         """Tell one person something in a channel; nobody else sees it. Raises NotifyError."""
         self._call("chat_postEphemeral", channel=channel, user=user, text=escape(text))
 
-    def _say(self, notice: Notice, channel: str, ts: str | None) -> str:
+    def _say(self, notice: Notice, root: Root | None) -> str:
         message = render(notice, mention=self._mention, buttons=self._buttons)
-        if ts is not None and (notice.edits_root or notice.in_thread):
+        if root is not None and (notice.edits_root or notice.in_thread):
+            channel, ts = root.external_id.split(":", 1)
             try:
                 if not notice.edits_root:
                     return self._post(notice, channel, ts, message)
-                self._call("chat_update", channel=channel, ts=ts, **message)
+                self._edit(root.open_posts[-_MOST_EDITED:] or (root.external_id,), message)
                 # An edit notifies nobody and hides what stood there: the thread keeps the history.
                 return self._post(notice, channel, ts, {"text": message["text"]})
             except NotifyError as error:
                 if error.reason not in GONE:
                     raise
                 log.info("slack message is gone, saying it anew channel=%s ts=%s reason=%s", channel, ts, error.reason)
-        return self._post(notice, channel, None, message)
+        # What is new goes where it is configured to go: the thread may have begun in a channel of before.
+        return self._post(notice, self._channel, None, message)
+
+    def _edit(self, posts: Sequence[str], message: dict[str, Any]) -> None:
+        """Edit messages, the newest first; raises the last refusal where none of them can be edited."""
+        refused: NotifyError | None = None
+        edited = 0
+        for post in reversed(posts):
+            channel, ts = post.split(":", 1)
+            try:
+                self._call("chat_update", channel=channel, ts=ts, **message)
+                edited += 1
+            except NotifyError as error:
+                if error.reason not in GONE:
+                    raise
+                refused = error
+        if refused is not None and not edited:
+            raise refused
 
     def _post(self, notice: Notice, channel: str, thread: str | None, message: dict[str, Any]) -> str:
         metadata = {"event_type": EVENT_TYPE, "event_payload": {"notice": notice.id}}
@@ -104,17 +125,18 @@ class SlackBot:
             self._channel_id = answer["channel"]
         return f"{answer['channel']}:{answer['ts']}"
 
-    def _find(self, notice: Notice, thread: str | None) -> str | None:
+    def _find(self, notice: Notice, thread: Root | None) -> str | None:
         """The message of `notice` where an earlier attempt did post it; None where it did not, or nobody may look."""
-        if self._channel_id is None or self._is_blind:
+        channel, ts = thread.external_id.split(":", 1) if thread else (self._channel_id, None)
+        if channel is None or self._is_blind:
             return None
         since = f"{notice.created_at.timestamp() - _CLOCKS_DIFFER:.6f}"
         look: dict[str, Any] = {
-            "channel": self._channel_id, "oldest": since, "limit": _LOOK_BACK, "include_all_metadata": True
+            "channel": channel, "oldest": since, "limit": _LOOK_BACK, "include_all_metadata": True
         }  # fmt: skip
         try:
-            if thread is not None:
-                answer = self._call("conversations_replies", ts=thread, **look)
+            if ts is not None:
+                answer = self._call("conversations_replies", ts=ts, **look)
             else:
                 answer = self._call("conversations_history", **look)
         except NotifyError as error:
@@ -126,28 +148,29 @@ class SlackBot:
         for message in answer.get("messages", ()):
             payload = (message.get("metadata") or {}).get("event_payload") or {}
             if payload.get("notice") == notice.id:
-                return f"{self._channel_id}:{message['ts']}"
+                return f"{channel}:{message['ts']}"
         return None
 
     def _attach(self, notice: Notice, posted: str) -> None:
-        """Upload the notice's files to its thread; it is told of one that can never be: the words have arrived."""
+        """Upload the notice's files to its thread, all or none, so that another attempt brings none of them twice.
+
+        The thread is told of those that can never be uploaded: the words have arrived.
+        """
         channel, ts = posted.split(":", 1)
-        for path in map(Path, notice.attachments):
-            if not path.is_file():
-                continue
-            try:
-                self._call(
-                    "files_upload_v2", channel=channel, thread_ts=ts, file=str(path), filename=path.name,
-                    title=headline(notice),
-                )  # fmt: skip
-            except NotifyError as error:
-                if error.retryable:
-                    error.external_id = posted
-                    raise
-                log.error("file cannot be uploaded to slack file=%s: %s", path, error)
-                note = f"{path.name} cannot be attached ({error.reason}): it lies on the host that sent this, {path}"
-                self._post(notice, channel, ts, {"text": escape(note)})
-                return
+        paths = [path for path in map(Path, notice.attachments) if path.is_file()]
+        if not paths:
+            return
+        uploads = [{"file": str(path), "filename": path.name, "title": headline(notice)} for path in paths]
+        try:
+            self._call("files_upload_v2", channel=channel, thread_ts=ts, file_uploads=uploads)
+        except NotifyError as error:
+            if error.retryable:
+                error.external_id = posted
+                raise
+            log.error("files cannot be uploaded to slack files=%s: %s", notice.attachments, error)
+            places = ", ".join(map(str, paths))
+            note = f"The report cannot be attached ({error.reason}): it lies on the host that sent this, {places}"
+            self._post(notice, channel, ts, {"text": escape(note)})
 
     def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
         return call(self._client, self._clock, method, **arguments)

@@ -35,6 +35,11 @@ GONE = frozenset(
         "thread_not_found",
         "msg_not_found",
         "cannot_reply_to_message",
+        # Its channel is gone; where that is the configured one still, saying it anew fails for the same reason.
+        "channel_not_found",
+        "not_in_channel",
+        "is_archived",
+        "is_inactive",
     }
 )
 

@@ -573,11 +573,12 @@ class Outbox:
     def update(self, delivery: Delivery) -> None:
         self._deliveries.replace(delivery)
 
-    def root_of(self, thread: str, receiver: str) -> Delivery | None:
+    def sent_in(self, thread: str, receiver: str) -> list[tuple[Notice, Delivery]]:
+        wanted = (thread, receiver, DeliveryState.SENT)
         found = self._pairs(
-            lambda notice, it: (notice.thread, it.receiver, it.state) == (thread, receiver, DeliveryState.SENT)
+            lambda notice, it: (notice.thread, it.receiver, it.state) == wanted and it.external_id is not None
         )
-        return min(found, key=lambda pair: pair[1].sent_at or _EARLIEST)[1] if found else None
+        return sorted(found, key=lambda pair: pair[1].sent_at or _EARLIEST)
 
     def newest(self, receiver: str) -> Delivery | None:
         found = self._deliveries.where(lambda it: (it.receiver, it.state) == (receiver, DeliveryState.SENT))

@@ -65,8 +65,8 @@ class Outbox(Protocol):
     def update(self, delivery: Delivery) -> None:
         """Replace the delivery of that notice and receiver; an unknown one is refused."""
 
-    def root_of(self, thread: str, receiver: str) -> Delivery | None:
-        """The first sent delivery of a thread to `receiver`; None where nothing was sent."""
+    def sent_in(self, thread: str, receiver: str) -> list[tuple[Notice, Delivery]]:
+        """What of a thread was sent to `receiver` and has a name there, in that order."""
 
     def newest(self, receiver: str) -> Delivery | None:
         """The delivery to `receiver` that was sent last; None where nothing was sent."""

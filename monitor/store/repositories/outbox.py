@@ -52,18 +52,15 @@ class SqlOutbox:
         """Replace the delivery of that notice and receiver."""
         self._deliveries.replace(delivery, f"delivery of notice {delivery.notice} to {delivery.receiver}")
 
-    def root_of(self, thread: str, receiver: str) -> Delivery | None:
-        """The first sent delivery of a thread to `receiver`."""
-        found = self._pairs(
-            _BOTH.where(
-                NoticeRow.thread == thread,
-                DeliveryRow.receiver == receiver,
-                DeliveryRow.state == DeliveryState.SENT,
-            )
-            .order_by(DeliveryRow.sent_at, NoticeRow.number)
-            .limit(1)
+    def sent_in(self, thread: str, receiver: str) -> list[tuple[Notice, Delivery]]:
+        """What of a thread was sent to `receiver` and has a name there, in that order."""
+        where = (
+            NoticeRow.thread == thread,
+            DeliveryRow.receiver == receiver,
+            DeliveryRow.state == DeliveryState.SENT,
+            DeliveryRow.external_id.is_not(None),
         )
-        return found[0][1] if found else None
+        return self._pairs(_BOTH.where(*where).order_by(DeliveryRow.sent_at, NoticeRow.number))
 
     def newest(self, receiver: str) -> Delivery | None:
         """The delivery to `receiver` that was sent last."""

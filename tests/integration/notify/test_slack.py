@@ -45,6 +45,27 @@ def test_a_resolved_alert_edits_its_first_message_and_adds_to_the_thread(slack: 
     assert slack.messages[0].edits
 
 
+def test_an_end_closes_every_post_that_says_that_it_fires(slack: SlackServer) -> None:
+    receiver = bot(slack)
+    posts = [receiver.deliver(notice(id=NoticeId(name)), None) for name in ("first", "more", "repeat")]
+    first, *_ = names = [str(post) for post in posts]
+    # Somebody deleted one of them, which is no reason to leave the others.
+    del slack.messages[1]
+    receiver.deliver(notice(kind=NoticeKind.ALERT_RESOLVED, edits_root=True), Root(first, tuple(names)))
+    assert [(m.thread_ts is None, "Resolved" in m.text) for m in slack.messages] == [
+        (True, True), (True, True), (False, True)
+    ]  # fmt: skip
+    assert slack.messages[2].thread_ts == first.split(":")[1]
+
+
+def test_no_more_posts_are_edited_at_once_than_slack_allows_in_a_minute(slack: SlackServer) -> None:
+    receiver = bot(slack)
+    names = tuple(str(receiver.deliver(notice(id=NoticeId(str(number))), None)) for number in range(60))
+    receiver.deliver(notice(kind=NoticeKind.ALERT_RESOLVED, edits_root=True), Root(names[0], names))
+    assert [method for method, _ in slack.requests].count("chat.update") == 20
+    assert "Resolved" in slack.messages[59].text
+
+
 def test_a_repeat_is_a_new_post_since_an_edit_notifies_nobody(slack: SlackServer) -> None:
     receiver = bot(slack)
     external_id = receiver.deliver(notice(), None)
@@ -217,6 +238,19 @@ class TestWhatIsGone:
         receiver.deliver(notice(kind=NoticeKind.ALERT_RESOLVED, edits_root=True), Root(external_id))
         assert [m.thread_ts for m in slack.messages] == [None, None]
 
+    def test_an_incident_whose_channel_was_deleted_goes_on_in_the_one_that_is_configured_now(
+        self, slack: SlackServer
+    ) -> None:
+        slack.channels["C0NEWPLACE"] = "#new-oncall"
+        external_id = bot(slack).deliver(notice(), None)
+        assert external_id
+        del slack.channels[CHANNEL]
+        receiver = bot(slack, channel="#new-oncall")
+        receiver.deliver(notice(id=NoticeId("repeat"), kind=NoticeKind.ALERT_REPEAT), Root(external_id))
+        over = notice(id=NoticeId("over"), kind=NoticeKind.ALERT_RESOLVED, edits_root=True)
+        receiver.deliver(over, Root(external_id))
+        assert [(m.channel, m.thread_ts) for m in slack.messages[1:]] == [("C0NEWPLACE", None)] * 2
+
     def test_a_channel_that_was_deleted_is_no_reason_to_post_elsewhere(self, slack: SlackServer) -> None:
         receiver = bot(slack)
         external_id = receiver.deliver(notice(), None)
@@ -312,12 +346,29 @@ class TestFiles:
         assert len(slack.messages) == 1
         assert [name for name, _ in slack.files] == ["report.html"]
 
+    def test_of_several_none_is_there_twice_though_one_had_to_be_tried_again(
+        self, slack: SlackServer, tmp_path: Path
+    ) -> None:
+        paths = [tmp_path / "report.png", tmp_path / "report.html"]
+        for path in paths:
+            path.write_text("x")
+        said, receiver = notice(kind=NoticeKind.REPORT, attachments=tuple(map(str, paths))), bot(slack)
+        slack.fail_next(Failure(503, method="files.completeUploadExternal"))
+        with pytest.raises(NotifyError) as error:
+            receiver.deliver(said, None)
+        assert slack.files == []
+        receiver.deliver(said, None, Attempt(external_id=error.value.external_id))
+        # Both become visible by one call: there is no moment with one of them.
+        assert [method for method, _ in slack.requests].count("files.completeUploadExternal") == 2
+        assert [name for name, _ in slack.files] == ["report.png", "report.html"]
+
     def test_one_that_may_never_be_uploaded_is_said_in_the_thread(self, slack: SlackServer, tmp_path: Path) -> None:
         slack.scopes = frozenset({"chat:write"})
         external_id = bot(slack).deliver(self.report(tmp_path), None)
         first, second = slack.messages
         assert external_id == f"{CHANNEL}:{first.ts}"
-        assert second.thread_ts == first.ts and "report.html cannot be attached (missing_scope)" in second.text
+        assert second.thread_ts == first.ts and "The report cannot be attached (missing_scope)" in second.text
+        assert str(tmp_path / "report.html") in second.text
 
     def test_one_that_has_gone_keeps_no_message_back(self, slack: SlackServer, tmp_path: Path) -> None:
         bot(slack).deliver(notice(kind=NoticeKind.REPORT, attachments=(str(tmp_path / "gone.html"),)), None)

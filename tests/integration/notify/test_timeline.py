@@ -43,6 +43,7 @@ def test_a_daemon_that_is_restarted_every_minute_pages_as_one_that_is_not(shift:
         one.run(minute, at={2: lambda: one.down("chat-1"), 40: lambda: one.up("chat-1")})
         one.restart(quietly=True)
     check("restarts", one.lines, write=WRITE)
+    assert one.open_posts() == []
 
 
 def test_while_slack_is_away_nothing_is_lost_doubled_or_out_of_order(shift: Callable[..., Shift]) -> None:
@@ -62,6 +63,7 @@ def test_while_slack_is_away_nothing_is_lost_doubled_or_out_of_order(shift: Call
             12: back, 20: lambda: one.up("code-1")},
     )  # fmt: skip
     check("slack-away", one.lines, write=WRITE)
+    assert one.open_posts() == []
 
 
 def test_a_storm_under_429_is_one_message_that_is_closed_as_it_was_told(shift: Callable[..., Shift]) -> None:
@@ -75,6 +77,7 @@ def test_a_storm_under_429_is_one_message_that_is_closed_as_it_was_told(shift: C
 
     one.run(32, at={2: limited, 12: lambda: one.up(*names[:20]), 24: lambda: one.up(*names[20:])})
     check("storm", one.lines, write=WRITE)
+    assert one.open_posts() == []
     posts = [request for request in one.slack.requests if request[0] == "chat.postMessage"]
     assert len(posts) == 3 + len([kind for kind, _ in one.slack.events if kind != "edit"])
 
@@ -87,6 +90,7 @@ def test_one_that_flaps_is_told_less_and_less_often(shift: Callable[..., Shift])
         at[minute + 5] = lambda: one.up("chat-1")
     one.run(100, at=at)
     check("flapping", one.lines, write=WRITE)
+    assert one.open_posts() == []
 
 
 def test_maintenance_is_quiet_and_its_end_is_announced(shift: Callable[..., Shift]) -> None:
@@ -106,6 +110,7 @@ def test_maintenance_is_quiet_and_its_end_is_announced(shift: Callable[..., Shif
         },
     )
     check("maintenance", one.lines, write=WRITE)
+    assert one.open_posts() == []
 
 
 def test_a_token_that_is_revoked_is_told_where_somebody_still_reads(shift: Callable[..., Shift]) -> None:

@@ -148,6 +148,11 @@ class Shift:
             self._deliver(self.now + timedelta(seconds=59))
             self._show()
 
+    def open_posts(self) -> list[str]:
+        """What the channel still shows with buttons, as if it fired."""
+        posts = [message for message in self.slack.messages if message.thread_ts is None]
+        return [m.text for m in posts if any(block["type"] == "actions" for block in m.blocks)]
+
     def note(self, text: str) -> None:
         """What happens, for whoever reads the story."""
         self.lines.append(f"{self._stamp(self.now)} -- {text}")

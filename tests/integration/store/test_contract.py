@@ -656,21 +656,23 @@ class TestOutbox:
         with pytest.raises(StoreError), store.write() as unit:
             unit.outbox.forward(NoticeId("none"), "console", at(5))
 
-    def test_the_root_of_a_thread_is_its_first_sent_delivery(self, store: Store) -> None:
+    def test_what_was_sent_in_a_thread_comes_in_that_order_if_it_has_a_name(self, store: Store) -> None:
         with store.write() as unit:
-            for name, thread in (("1", "t"), ("2", "t"), ("3", "t"), ("4", "other")):
+            for name, thread in (("1", "t"), ("2", "t"), ("3", "t"), ("4", "other"), ("5", "t")):
                 unit.outbox.queue(notice(name, thread=thread), ["slack", "console"], T0)
-            assert unit.outbox.root_of("t", "slack") is unit.outbox.newest("slack") is None
+            assert unit.outbox.sent_in("t", "slack") == [] and unit.outbox.newest("slack") is None
             waiting = {n.id: d for n, d in unit.outbox.waiting("slack", 9)}
             sent = {
                 name: replace(waiting[NoticeId(name)], state=DeliveryState.SENT, sent_at=at(when), external_id=name)
                 for name, when in (("2", 20), ("3", 10), ("4", 1))
             }
+            sent["5"] = replace(waiting[NoticeId("5")], state=DeliveryState.SENT, sent_at=at(5))
             for delivery in sent.values():
                 unit.outbox.update(delivery)
         with store.read() as unit:
-            assert unit.outbox.root_of("t", "slack") == sent["3"]
-            assert unit.outbox.root_of("t", "console") is None
+            assert [delivery for _, delivery in unit.outbox.sent_in("t", "slack")] == [sent["3"], sent["2"]]
+            assert [said.id for said, _ in unit.outbox.sent_in("t", "slack")] == ["3", "2"]
+            assert unit.outbox.sent_in("t", "console") == []
             assert unit.outbox.newest("slack") == sent["2"]
             assert unit.outbox.newest("console") is None
 

@@ -61,7 +61,8 @@ def test_one_that_lasts_is_told_once_to_each_repeated_and_ended_in_its_thread() 
     bench.look(1, "", waiting=0)
     bench.look(1, "", waiting=0)
     assert bench.slack.kinds() == [NoticeKind.ALERT_FIRING, NoticeKind.ALERT_REPEAT, NoticeKind.ALERT_RESOLVED]
-    assert bench.slack.told[-1][1] == Root("message-1")
+    # Its end closes the repeat as well.
+    assert bench.slack.told[-1][1] == Root("message-1", ("message-1", "message-2"))
     assert "works again after 3" in bench.slack.told[-1][0].title
 
 

@@ -27,6 +27,7 @@ from monitor.errors import ActionError, LaunchError, StoreError
 from monitor.model.alert import Severity
 from monitor.model.notice import DeliveryState, Notice, NoticeId, NoticeKind
 from monitor.model.server import Engine, Group, GroupName, Server, ServerName
+from monitor.notify.receiver import Root
 from monitor.targets.drafts import DraftFacts
 from monitor.telemetry import Telemetry
 from tests.fakes.fake_clock import FakeClock
@@ -146,6 +147,28 @@ class TestOutbox:
         root = outbox.root_of("t", "slack")
         assert root is not None and root.external_id == "C1:17.5"
         assert outbox.due("slack", 10) == []
+
+    def test_posts_that_say_that_something_fires_are_open_until_its_end(self) -> None:
+        store, clock = MemoryStore(), FakeClock()
+        outbox = StoreOutbox(store, clock, lambda: None, fallback="console")
+        firing, repeat, resolved = NoticeKind.ALERT_FIRING, NoticeKind.ALERT_REPEAT, NoticeKind.ALERT_RESOLVED
+        story = (
+            ("first", firing, False, ("first",)),
+            ("more", firing, False, ("first", "more")),
+            # What only got better is an edit of those.
+            ("better", firing, True, ("first", "more")),
+            ("again", repeat, False, ("first", "more", "again")),
+            ("over", resolved, True, ()),
+            ("back", firing, False, ("back",)),
+        )
+        for name, kind, edits, expected in story:
+            said = replace(self.notice(name), kind=kind, edits_root=edits)
+            with store.write() as unit:
+                unit.outbox.queue(said, ["slack"], clock.now())
+            ((_, delivery),) = outbox.due("slack", 10)
+            clock.advance(1)
+            outbox.update(replace(delivery, state=DeliveryState.SENT, sent_at=clock.now(), external_id=name))
+            assert outbox.root_of("t", "slack") == Root("first", expected)
 
 
 class Driver:
