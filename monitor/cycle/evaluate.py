@@ -31,7 +31,7 @@ from monitor.notify.routing import Routing
 from monitor.policy.alerts import AlertStep, TransitionKind, step_alerts, with_causes
 from monitor.policy.evaluate import Evaluation, TimerKey, evaluate
 from monitor.policy.mute import Muter, ending_silences
-from monitor.policy.rule import RuleSet, ScopeKind, scope_of_daemon, scope_of_group, scope_of_server
+from monitor.policy.rule import RuleSet, Scope, ScopeKind, scope_of_daemon, scope_of_group, scope_of_server
 from monitor.policy.telling import Telling, TellingPolicy, TellReason, tellings
 from monitor.store import Store
 from monitor.store.api import Unit
@@ -102,10 +102,16 @@ class Evaluator:
         self._groups = tuple(groups)
         self._alert_rules = alert_rules
         self._tuning_rules = dict(tuning_rules)
-        #: Made once: what is remembered of a scope is then found by itself, without looking through its labels.
-        self._scopes = (
-            *map(scope_of_server, servers), *map(scope_of_group, self._groups), scope_of_daemon(host),
-        )  # fmt: skip
+        #: Made once: what is remembered of a scope is then found by itself, without looking through its labels. A group
+        #: comes right after its servers, whose past it shares.
+        self._scopes: list[tuple[Group | None, tuple[Scope, ...]]] = [
+            (group, (*(scope_of_server(self._servers[name]) for name in group.servers if name in self._servers),
+                     scope_of_group(group)))
+            for group in self._groups
+        ]
+        grouped = {name for group in self._groups for name in group.servers}
+        alone = (scope_of_server(server) for server in servers if server.name not in grouped)
+        self._scopes.append((None, (*alone, scope_of_daemon(host))))
         self._receivers = receivers
         self._telling = telling
         self._peers = peers or (lambda now: ())
@@ -126,13 +132,12 @@ class Evaluator:
             seen = self._sight.read(unit, now)
         found = self._sight.signals(seen, now)
         shorts = self._of_servers(found, SHORT_WINDOW_SECONDS)
+        outcomes, tuned = self._evaluate(found, seen.timers, now)
         self._look(seen, shorts)
-        alert_side = evaluate(self._alert_rules, found, self._scopes, seen.timers, now, credit_seconds=self._credit)
-        outcomes = (*alert_side.outcomes, *self._slos.look(now).outcomes, *self._peers(now))
+        outcomes += [*self._slos.look(now).outcomes, *self._peers(now)]
         step = step_alerts(seen.alerts, outcomes, now, credit_seconds=self._credit)
         fired = [t.alert for t in step.transitions if t.kind is TransitionKind.FIRING]
         step = with_causes(step, self._diagnoser.causes(fired, seen, shorts, now))
-        tuned = self._evaluate_tuning(found, seen.timers, now)
         told, muted = self._keep(step, seen, found, tuned, now)
         for transition in step.transitions:
             if transition.kind in (TransitionKind.FIRING, TransitionKind.RESOLVED):
@@ -162,18 +167,21 @@ class Evaluator:
             last = seen.readings.get(name)
             self._prober.look_health(name, last is not None and last.reading.verdict is Verdict.SCRAPE_ERROR)
 
-    def _evaluate_tuning(
+    def _evaluate(
         self, found: Mapping[tuple[float, str], SignalSet], timers: Mapping[TimerKey, RuleTimer], now: datetime
-    ) -> dict[GroupName, Evaluation]:
+    ) -> tuple[list[RuleOutcome], dict[GroupName, Evaluation]]:
+        """What alert rules say, and tuning rules of each group."""
         settled = self._sight.settled()
-        return {
-            group.name: evaluate(
-                self._tuning_rules[group.name], found, [scope_of_group(group)], timers, now,
-                credit_seconds=self._credit, settled=settled,
-            )
-            for group in self._groups
-            if group.name in self._tuning_rules
-        }
+        outcomes: list[RuleOutcome] = []
+        tuned = {}
+        for group, scopes in self._scopes:
+            outcomes += evaluate(self._alert_rules, found, scopes, timers, now, credit_seconds=self._credit).outcomes
+            if group is not None and group.name in self._tuning_rules:
+                tuned[group.name] = evaluate(
+                    self._tuning_rules[group.name], found, scopes[-1:], timers, now, credit_seconds=self._credit,
+                    settled=settled,
+                )
+        return outcomes, tuned
 
     def _keep(
         self,

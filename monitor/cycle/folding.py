@@ -22,8 +22,9 @@ from pydantic_core import from_json
 
 from monitor.model.counts import Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 from monitor.model.interval import GaugeSpan, Interval
-from monitor.model.life import Life
+from monitor.model.life import Life, LifeId
 from monitor.model.reading import Flag
+from monitor.model.server import ServerName
 from monitor.signals.track import Digest, Drafted, Pair
 
 Thing = TypeVar("Thing")
@@ -75,14 +76,14 @@ def fold(interval: Interval) -> bytes:
     return zlib.compress(_as_text(values).encode(), _LEVEL)
 
 
-def unfold(folded: bytes, life: Life) -> Interval:
+def unfold(folded: bytes, life: LifeId, server: ServerName) -> Interval:
     """The interval of that life again, equal to what was folded."""
     (
         start, end, elapsed, speculation, of_speculation, traffic, of_traffic, latency, of_latency, gauges, of_gauges,
         flags, is_gap, partial,
     ) = from_json(zlib.decompress(folded))  # fmt: skip
     return Interval(
-        life=life.id, server=life.server, start=moment(start), end=moment(end), elapsed_seconds=elapsed,
+        life=life, server=server, start=moment(start), end=moment(end), elapsed_seconds=elapsed,
         speculation=None if speculation is None else _speculation(*speculation),
         speculation_seconds=of_speculation,
         traffic=None if traffic is None else TrafficCounts(*traffic[:-2], *map(_histogram, traffic[-2:])),
@@ -141,7 +142,11 @@ class Pairs(_Made[Pair]):
 
 
 def _pair(life: Life, interval: Interval | bytes) -> Pair:
-    return life, unfold(interval, life) if isinstance(interval, bytes) else interval
+    return life, _unfolded(interval, life.id, life.server) if isinstance(interval, bytes) else interval
+
+
+#: Kept for a moment: windows of a server, and of its group after it, look at the same intervals.
+_unfolded = lru_cache(maxsize=1024)(unfold)
 
 
 class Digests(_Made[Digest]):

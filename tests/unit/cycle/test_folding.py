@@ -50,7 +50,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_folded_comes_back(case: str) -> None:
-    back = unfold(fold(CASES[case]), life("a"))
+    back = unfold(fold(CASES[case]), life("a").id, life("a").server)
     assert back == CASES[case]
     assert isinstance(back, Interval)
     numbers = back.latency.inter_token.cumulative if back.latency and back.latency.inter_token else ()
@@ -59,13 +59,13 @@ def test_what_is_folded_comes_back(case: str) -> None:
 
 def test_it_is_of_the_life_as_known_now() -> None:
     known = replace(life("b"), ended=NOON)
-    back = unfold(fold(FULL), known)
+    back = unfold(fold(FULL), known.id, known.server)
     assert (back.life, back.server) == (known.id, known.server)
 
 
 def test_not_a_number_stays_one() -> None:
     odd = replace(FULL, gauges=GaugeSpan(running_mean=math.nan), gauges_seconds=15.0)
-    back = unfold(fold(odd), life("a")).gauges.running_mean
+    back = unfold(fold(odd), life("a").id, life("a").server).gauges.running_mean
     assert back is not None
     assert math.isnan(back)
 
