@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from monitor.advise.catalog import MethodEntry
 from monitor.tuning.cost import UNKNOWN_BATCH, Cost, fit
-from monitor.tuning.observed import Drafting, drafting_of
+from monitor.tuning.observed import Drafting, Step, drafting_of
 
 #: Each conditional rate beyond the published ones, over the one before: neural drafts lose 7 % a position (14 golden
 #: curves), lookup keeps what it has.
@@ -70,8 +70,8 @@ def forecast(
 def _at(
     tokens: int, cost: Cost, rates: Sequence[float], coverage: float, batch: float, drafting: Drafting
 ) -> Forecast:
-    off, off_slope = cost.log_seconds(0, batch)
-    on, on_slope = cost.log_seconds(tokens, batch, coverage=coverage)
+    off, off_slope = cost.log_seconds(Step(num_speculative_tokens=0, batch=batch))
+    on, on_slope = cost.log_seconds(Step(num_speculative_tokens=tokens, batch=batch, coverage=coverage))
     slope = on_slope - off_slope
     error = _SPREAD * math.sqrt(float(slope @ cost.covariance @ slope))
     errors = (0.0, -_ACCEPTANCE_ERROR, _ACCEPTANCE_ERROR)

@@ -137,6 +137,7 @@ def _row(read: _Reader, tokens: int, parts: Mapping[str, Any], path: str) -> Row
                              fits=lambda x: 0 < x <= 1) or 1.0,
         prefill_tokens_per_step=read.number(parts, "prefill_tokens_per_step", path, expected="tokens, 0 or more",
                                             fits=lambda x: x >= 0) or 0.0,
+        decode_context=read.number(parts, "decode_context", path, expected="tokens, 0 or more", fits=lambda x: x >= 0),
     )
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from monitor.tuning.cost import SHAPE_ERROR, STEP_ERROR, UNKNOWN_BATCH, Cost, fit
-from monitor.tuning.observed import CostRow, TuneInput
+from monitor.tuning.observed import CostRow, Row, Step, TuneInput
 from monitor.tuning.projection import project
 
 #: Two-sided 95 % of the normal distribution.
@@ -96,20 +96,22 @@ def believable(given: TuneInput, others: Iterable[Sequence[CostRow]]) -> tuple[C
 
 
 def _agrees(row: CostRow, own: Cost) -> bool:
-    expected, slope = own.log_seconds(
-        row.num_speculative_tokens, row.batch, row.prefill_tokens_per_step, row.coverage
-    )
+    expected, slope = own.log_seconds(row)
     variance = float(slope @ own.covariance @ slope) + (row.step_error or STEP_ERROR) ** 2 + SHAPE_ERROR**2
     return abs(math.log(row.step_seconds) - expected) <= CONTRADICTION * math.sqrt(variance)
 
 
+def step_of(tokens: int, row: Row) -> Step:
+    """A step at that setting under the load of the row."""
+    return Step(
+        num_speculative_tokens=tokens, batch=row.batch if row.batch is not None else UNKNOWN_BATCH,
+        coverage=row.coverage, prefill_tokens_per_step=row.prefill_tokens_per_step, decode_context=row.decode_context,
+    )
+
+
 def _own_rows(given: TuneInput) -> list[CostRow]:
     return [
-        CostRow(
-            num_speculative_tokens=tokens, step_seconds=row.step_seconds, step_error=row.step_error,
-            batch=row.batch if row.batch is not None else UNKNOWN_BATCH,
-            prefill_tokens_per_step=row.prefill_tokens_per_step, coverage=row.coverage,
-        )
+        CostRow(**asdict(step_of(tokens, row)), step_seconds=row.step_seconds, step_error=row.step_error)
         for tokens, row in given.observed.items()
         if row.step_seconds is not None
     ]
@@ -128,9 +130,10 @@ def forecasts(given: TuneInput, highest: int) -> dict[int, Forecast]:
     if now not in lengths:
         return {}
     cost = fitted_cost(given)
-    load = given.batches or ((row.batch if row.batch is not None else UNKNOWN_BATCH, 1.0),)
+    step = step_of(now, row)
+    load = given.batches or ((step.batch, 1.0),)
     settings = [tokens for tokens in lengths if tokens <= highest or tokens == now]
-    means, slopes = cost.log_means(settings, load, row.prefill_tokens_per_step, row.coverage)
+    means, slopes = cost.log_means(settings, load, step)
     here, at = lengths[now], settings.index(now)
     found = {}
     for index, tokens in enumerate(settings):

@@ -14,7 +14,7 @@ from monitor.intervals.adding import sum_known
 from monitor.model.interval import Interval
 from monitor.model.life import Life, LifeId, Setting
 from monitor.signals.accepted import add_accepted
-from monitor.signals.steps import decode_batch, prefill_per_step, step_time
+from monitor.signals.steps import decode_batch, decode_context, prefill_per_step, step_time
 from monitor.signals.track import Track, is_rateable, is_reliable
 from monitor.tuning.cost import STEP_ERROR
 from monitor.tuning.observed import CostRow, Row
@@ -39,7 +39,7 @@ def row_of(intervals: Sequence[Interval], setting: Setting) -> Row:
     coverage = min(1.0, drafts / outputs) if outputs > 0 and drafts > 0 else 1.0
     length = 1.0 if setting.is_off else accepted.length if accepted else None
     steps = step_time(intervals, 1.0 + coverage * (length - 1.0) if length is not None else None)
-    batch = decode_batch(intervals)
+    batch, context = decode_batch(intervals), decode_context(intervals)
     error = None
     if accepted is not None:
         estimate = accepted.length_estimate()
@@ -54,6 +54,7 @@ def row_of(intervals: Sequence[Interval], setting: Setting) -> Row:
         batch=max(1.0, batch[0]) if batch else None,
         coverage=coverage,
         prefill_tokens_per_step=prefill_per_step(intervals)[0] or 0.0,
+        decode_context=context[0] if context else None,
         length_error=error,
         covered_seconds=_longest(intervals),
         counts_drafts=accepted is None or accepted.counts_drafts,
@@ -165,7 +166,7 @@ def cost_rows(
     return tuple(
         CostRow(
             num_speculative_tokens=tokens, batch=row.batch, step_seconds=row.step_seconds, coverage=row.coverage,
-            prefill_tokens_per_step=row.prefill_tokens_per_step,
+            prefill_tokens_per_step=row.prefill_tokens_per_step, decode_context=row.decode_context,
             step_error=math.hypot(STEP_ERROR if row.step_error is None else row.step_error, ELSEWHERE_ERROR),
         )
         for tokens, row in rows_of([track], of=drafts_alike).items()

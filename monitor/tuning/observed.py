@@ -65,6 +65,8 @@ class Row:
     #: Share of decode steps that had a draft (lookup finds none in many); steps without one emit one token.
     coverage: float = 1.0
     prefill_tokens_per_step: float = 0.0
+    #: Tokens of context that a decoding request holds; None where lengths of requests are not told.
+    decode_context: float | None = None
     covered_seconds: float | None = None
     #: Whether drafts were counted; else they are draft tokens over the setting, wrong where lengths vary.
     counts_drafts: bool = True
@@ -74,14 +76,21 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostRow:
-    """Step time that another server of the same model and GPU showed, or this one at another time."""
+class Step:
+    """What the time of an engine step hangs on: the setting, and the load as of `Row`."""
 
     num_speculative_tokens: int
     batch: float
-    step_seconds: float
-    prefill_tokens_per_step: float = 0.0
     coverage: float = 1.0
+    prefill_tokens_per_step: float = 0.0
+    decode_context: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRow(Step):
+    """Step time that another server of the same model and GPU showed, or this one at another time."""
+
+    step_seconds: float
     step_error: float | None = None
 
 

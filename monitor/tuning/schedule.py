@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from monitor.tuning.cost import Cost
 from monitor.tuning.decision import highest_candidate
-from monitor.tuning.forecast import fitted_cost
-from monitor.tuning.observed import TuneInput
+from monitor.tuning.forecast import fitted_cost, step_of
+from monitor.tuning.observed import Step, TuneInput
 from monitor.tuning.projection import Length, project
 from monitor.tuning.standdown import stand_down
 
@@ -54,23 +54,47 @@ class ScheduleAdvice:
     gain: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Outlook:
+    """What each setting does at each batch, all else as in the step of the setting in force."""
+
+    cost: Cost
+    lengths: Mapping[int, Length]
+    now: Step
+
+    def log_goodput(self, tokens: int, batch: float) -> float:
+        """Logarithm of the tokens per second of each request."""
+        seconds, _ = self.cost.log_seconds(replace(self.now, num_speculative_tokens=tokens, batch=batch))
+        return math.log(self.lengths[tokens].value) - seconds
+
+    def ratio_error(self, tokens: int, batch: float) -> float:
+        """Relative error of the step time over that of the setting in force at the same batch."""
+        here, there = (replace(self.now, num_speculative_tokens=k, batch=batch) for k in
+                       (self.now.num_speculative_tokens, tokens))
+        slope = self.cost.log_seconds(there)[1] - self.cost.log_seconds(here)[1]
+        return math.sqrt(max(0.0, float(slope @ self.cost.covariance @ slope)))
+
+
 def propose_schedule(given: TuneInput, server: Server, load: Sequence[tuple[float, float]]) -> ScheduleAdvice:
     """A schedule for the server, or the reason why none is proposed; `load` tells the day's batches in fine bins."""
     why = _why_not(given, server)
     if why:
         return ScheduleAdvice((), why)
-    now = given.num_speculative_tokens or 0
-    cost, lengths = fitted_cost(given), project(given.observed, given.drafting, highest_candidate(given))
+    now = given.num_speculative_tokens
+    if now is None or given.current is None:
+        return ScheduleAdvice((), "What the setting in force does is not known.")
+    lengths = project(given.observed, given.drafting, highest_candidate(given))
+    outlook = _Outlook(fitted_cost(given), lengths, step_of(now, given.current))
     settings = [k for k in lengths if max(1, given.limits.minimum) <= k <= highest_candidate(given)]
     batches = _grid(server.max_num_seqs)
     ends = [(tokens, batch) for tokens in (settings[0], settings[-1]) for batch in (batches[0], batches[-1])]
-    if any(_ratio_error(cost, now, tokens, batch) > MOST_ERROR for tokens, batch in ends):
+    if any(outlook.ratio_error(tokens, batch) > MOST_ERROR for tokens, batch in ends):
         return ScheduleAdvice((), "What a draft token costs at other batch sizes is not known well enough yet.")
-    best = _choose(batches, settings, cost, lengths, falls=not server.is_mixture_of_experts)
+    best = _choose(batches, settings, outlook, falls=not server.is_mixture_of_experts)
     triples = _apart(_segments(batches, best, server.max_num_seqs), load)
     if len(triples) < 2:
         return ScheduleAdvice((), f"{triples[0][2]} tokens are best, or as good as best, at every batch size.")
-    gain = _gain(given, triples, settings, cost, lengths)
+    gain = _gain(given, triples, settings, outlook)
     if gain < LEAST_GAIN:
         return ScheduleAdvice((), f"A schedule would bring {gain:.1%} over the best single setting at the load seen.")
     return ScheduleAdvice(triples, f"A schedule is predicted to bring {gain:.1%} over the best single setting.", gain)
@@ -96,24 +120,14 @@ def _grid(highest: int) -> list[int]:
     return sorted({round(2 ** (i / POINTS_PER_DOUBLING)) for i in range(count)} | {1, highest})
 
 
-def _ratio_error(cost: Cost, now: int, tokens: int, batch: float) -> float:
-    here, there = cost.log_seconds(now, batch)[1], cost.log_seconds(tokens, batch)[1]
-    slope = there - here
-    return math.sqrt(max(0.0, float(slope @ cost.covariance @ slope)))
-
-
-def _log_goodput(tokens: int, batch: float, cost: Cost, lengths: Mapping[int, Length]) -> float:
-    return math.log(lengths[tokens].value) - cost.log_seconds(tokens, batch)[0]
-
-
 def _choose(
-    batches: Sequence[int], settings: Sequence[int], cost: Cost, lengths: Mapping[int, Length], *, falls: bool
+    batches: Sequence[int], settings: Sequence[int], outlook: _Outlook, *, falls: bool
 ) -> list[int]:
     """Setting for each batch, from the smallest on: the former one goes on unless another is better by enough."""
     chosen: list[int] = []
     for batch in batches:
         allowed = [k for k in settings if not (falls and chosen and k > chosen[-1])]
-        worths = {k: _log_goodput(k, batch, cost, lengths) for k in allowed}
+        worths = {k: outlook.log_goodput(k, batch) for k in allowed}
         best = max(worths, key=lambda k: worths[k])
         if chosen and worths.get(chosen[-1], -math.inf) >= worths[best] - math.log1p(LEAST_DIFFERENCE):
             best = chosen[-1]
@@ -160,14 +174,13 @@ def _dwelling(load: Sequence[tuple[float, float]], start: float) -> float:
 
 
 def _gain(
-    given: TuneInput, triples: Sequence[tuple[int, int, int]], settings: Sequence[int], cost: Cost,
-    lengths: Mapping[int, Length],
+    given: TuneInput, triples: Sequence[tuple[int, int, int]], settings: Sequence[int], outlook: _Outlook
 ) -> float:
     """Gain of the schedule over the best single setting, weighted by the load (ratio)."""
     total = sum(share for _, share in given.batches)
 
     def mean(tokens_at: Mapping[float, int]) -> float:
-        return sum(s / total * _log_goodput(tokens_at[b], b, cost, lengths) for b, s in given.batches)
+        return sum(s / total * outlook.log_goodput(tokens_at[b], b) for b, s in given.batches)
 
     scheduled = {b: next((k for _, last, k in triples if b <= last), triples[-1][2]) for b, _ in given.batches}
     single = max(mean(dict.fromkeys(scheduled, tokens)) for tokens in settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from monitor.tuning import Limits, Row, TuneInput, tune
 from monitor.tuning.cost import fit
 from monitor.tuning.document import answer_line, render
 from monitor.tuning.guard import guard, guarded
-from monitor.tuning.observed import CostRow, Drafting
+from monitor.tuning.observed import CostRow, Drafting, Step
 from monitor.tuning.projection import extend, lower, prefix, project, run_split
 from tests.bench import synthetic_tables, tuner
 
@@ -132,16 +133,23 @@ def test_survival_goes_on_falling(survival, drafting):
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 10), st.floats(0.5, 512.0), st.floats(1e-4, 5.0)), min_size=1, max_size=12),
+    st.lists(
+        st.builds(
+            CostRow, num_speculative_tokens=st.integers(0, 10), batch=st.floats(0.5, 512.0),
+            step_seconds=st.floats(1e-4, 5.0), decode_context=st.none() | st.floats(0.0, 131_072.0),
+        ), min_size=1, max_size=12,
+    ),
     st.sampled_from(list(Drafting)),
 )
 @settings(max_examples=150, deadline=None)
-def test_step_time_is_positive_and_never_falls_with_tokens_or_batch(seen, drafting):
-    cost = fit([CostRow(num_speculative_tokens=k, batch=b, step_seconds=t) for k, b, t in seen], drafting)
-    times = [cost.seconds(tokens, 8.0) for tokens in range(12)]
+def test_step_time_is_positive_and_never_falls_with_tokens_batch_or_context(seen, drafting):
+    cost = fit(seen, drafting)
+    times = [cost.seconds(Step(num_speculative_tokens=tokens, batch=8.0)) for tokens in range(12)]
     assert all(math.isfinite(t) and t > 0 for t in times)
     assert all(later >= earlier for earlier, later in pairwise(times))
-    assert cost.seconds(3, 64.0) >= cost.seconds(3, 1.0)
+    one = Step(num_speculative_tokens=3, batch=1.0, decode_context=100.0)
+    assert cost.seconds(replace(one, batch=64.0)) >= cost.seconds(one)
+    assert cost.seconds(replace(one, decode_context=10_000.0)) >= cost.seconds(one)
 
 
 @given(st.text(max_size=200))

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.tuning.cost import fit
 from monitor.tuning.forecast import Forecast, believable, forecasts
-from monitor.tuning.observed import CostRow, Drafting, Row, TuneInput
+from monitor.tuning.observed import CostRow, Drafting, Row, Step, TuneInput
 
 TABLES = Path(__file__).parents[2] / "golden" / "tuning_tables"
 
@@ -19,6 +19,10 @@ TABLES = Path(__file__).parents[2] / "golden" / "tuning_tables"
 def rows_of(name: str) -> dict[int, dict]:
     found = json.loads((TABLES / f"{name}.json").read_text())["num_speculative_tokens"]
     return {int(tokens): row for tokens, row in found.items()}
+
+
+def step(tokens: int, batch: float, context: float | None = None) -> Step:
+    return Step(num_speculative_tokens=tokens, batch=batch, decode_context=context)
 
 
 def cost_row(tokens: int, batch: float, seconds: float) -> CostRow:
@@ -32,12 +36,12 @@ def test_two_settings_tell_the_others_on_published_sweeps(name):
     cost = fit([cost_row(k, 1, rows[k]["step_seconds"]) for k in (3, 5)], Drafting.HEAD)
     for tokens in (4, 6, 7):
         allowed = 0.06 if tokens == 7 else 0.03
-        assert cost.seconds(tokens, 1) == pytest.approx(rows[tokens]["step_seconds"], rel=allowed)
+        assert cost.seconds(step(tokens, 1)) == pytest.approx(rows[tokens]["step_seconds"], rel=allowed)
 
 
 def test_every_part_stays_positive_even_when_step_time_falls_with_tokens():
     cost = fit([cost_row(1, 1, 0.010), cost_row(5, 1, 0.008)], Drafting.HEAD)
-    assert cost.seconds(8, 1) > cost.seconds(1, 1) > cost.seconds(0, 1) > 0
+    assert cost.seconds(step(8, 1)) > cost.seconds(step(1, 1)) > cost.seconds(step(0, 1)) > 0
 
 
 def test_one_setting_leaves_the_cost_of_a_token_to_the_prior():
@@ -45,26 +49,56 @@ def test_one_setting_leaves_the_cost_of_a_token_to_the_prior():
     two = fit([cost_row(3, 1, 0.010), cost_row(5, 1, 0.0118)], Drafting.HEAD)
     assert math.sqrt(one.covariance[2, 2]) > 0.3
     assert math.sqrt(two.covariance[2, 2]) < 0.25
-    assert one.seconds(3, 1) == pytest.approx(0.010, rel=0.01)
+    assert one.seconds(step(3, 1)) == pytest.approx(0.010, rel=0.01)
 
 
 def test_rows_at_several_batches_tell_what_verifying_costs():
     true = {b: 0.006 * (1 + 0.15 + 0.1 * 3 + 0.008 * b * 4) for b in (1, 16, 64)}
     cost = fit([cost_row(3, b, seconds) for b, seconds in true.items()], Drafting.HEAD)
     assert math.exp(cost.parameters[3]) == pytest.approx(0.008, rel=0.25)
-    assert cost.seconds(3, 32) == pytest.approx(0.006 * (1.45 + 0.008 * 128), rel=0.03)
+    assert cost.seconds(step(3, 32)) == pytest.approx(0.006 * (1.45 + 0.008 * 128), rel=0.03)
+
+
+def long_step(tokens: int, context: float) -> float:
+    """A step of 16 requests, of which 1,000 tokens of context add as much as a tenth of the weights."""
+    return 0.006 * (1 + 0.15 + 0.1 * tokens + 0.004 * 16 * (tokens + 1) + 6e-6 * 16 * context)
+
+
+def at_context(tokens: int, context: float | None, seconds: float) -> CostRow:
+    return CostRow(num_speculative_tokens=tokens, batch=16, step_seconds=seconds, decode_context=context)
+
+
+def test_a_setting_seen_with_long_prompts_is_not_taken_for_dear():
+    """5 tokens were in force while prompts were long: of the 60 % more that a step took, 17 come from the drafts."""
+    seen = {5: 8000.0, 3: 500.0}
+    true = long_step(5, 2000.0) / long_step(3, 2000.0)
+    fitted = fit([at_context(k, context, long_step(k, context)) for k, context in seen.items()], Drafting.HEAD)
+    blind = fit([at_context(k, None, long_step(k, context)) for k, context in seen.items()], Drafting.HEAD)
+    assert long_step(5, 8000.0) / long_step(3, 500.0) == pytest.approx(1.60, abs=0.01)
+    assert fitted.seconds(step(5, 16, 2000.0)) / fitted.seconds(step(3, 16, 2000.0)) == pytest.approx(true, rel=0.04)
+    assert blind.seconds(step(5, 16)) / blind.seconds(step(3, 16)) > 1.2 * true
+
+
+def test_rows_at_several_contexts_tell_what_a_token_of_it_costs():
+    cost = fit([at_context(3, context, long_step(3, context)) for context in (500.0, 2000.0, 8000.0)], Drafting.HEAD)
+    assert cost.seconds(step(3, 16, 4000.0)) == pytest.approx(long_step(3, 4000.0), rel=0.02)
+
+
+def test_a_step_that_does_not_tell_its_context_has_that_of_the_others():
+    cost = fit([at_context(3, 1000.0, 0.010), at_context(5, 3000.0, 0.013)], Drafting.HEAD)
+    assert cost.seconds(step(3, 16)) == pytest.approx(cost.seconds(step(3, 16, 2000.0)))
 
 
 def test_a_block_drafter_pays_once():
     cost = fit([cost_row(3, 1, 0.010)], Drafting.BLOCK)
-    assert cost.seconds(7, 1) / cost.seconds(3, 1) < 1.03
-    assert fit([cost_row(3, 1, 0.010)], Drafting.HEAD).seconds(7, 1) / 0.010 > 1.2
+    assert cost.seconds(step(7, 1)) / cost.seconds(step(3, 1)) < 1.03
+    assert fit([cost_row(3, 1, 0.010)], Drafting.HEAD).seconds(step(7, 1)) / 0.010 > 1.2
 
 
 def test_a_large_draft_model_is_known_to_be_dear():
     small = fit([cost_row(3, 1, 0.010)], Drafting.MODEL, draft_ratio=0.05)
     large = fit([cost_row(3, 1, 0.010)], Drafting.MODEL, draft_ratio=0.9)
-    assert large.seconds(0, 1) < 0.5 * small.seconds(0, 1)
+    assert large.seconds(step(0, 1)) < 0.5 * small.seconds(step(0, 1))
 
 
 def test_without_any_step_time_only_ratios_mean_something():

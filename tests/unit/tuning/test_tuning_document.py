@@ -56,6 +56,15 @@ def test_unknown_keys_are_ignored():
     assert tune_json(more) == tune_json(GOOD)
 
 
+def test_a_long_context_makes_drafts_weigh_less():
+    """Where each of 64 requests reads 16,000 tokens a step takes long, and a draft token is a small share of it."""
+    short, long = (
+        tune_json(with_("observed.1", {**GOOD["observed"]["1"], "batch": 64, "decode_context": context}))
+        for context in (100, 16_000)
+    )
+    assert long["projection"]["3"]["goodput"] > 1.05 * short["projection"]["3"]["goodput"]
+
+
 def test_a_keep_has_no_gain_and_the_setting_in_force():
     found = tune_json({**GOOD, "num_speculative_tokens": None})
     assert (found["action"], found["num_speculative_tokens"], found["gain"]) == ("keep", None, None)
@@ -87,6 +96,7 @@ def test_a_restart_is_no_action_of_the_contract():
         ("observed.1.step_seconds", "fast", 'observed.1.step_seconds: found "fast", expected seconds'),
         ("observed.1.num_drafts", -3, "observed.1.num_drafts: found -3, expected drafts, 0 or more"),
         ("observed.1.batch", 0, "observed.1.batch: found 0, expected decoding requests, more than 0"),
+        ("observed.1.decode_context", -1, "observed.1.decode_context: found -1, expected tokens, 0 or more"),
         ("observed.1.acceptance_rate_per_position", [0.9, 0.8],
          "observed.1.acceptance_rate_per_position: found [0.9, 0.8], expected 1 rates from 0 to 1 that do not rise"),
         ("observed", {"2": {"acceptance_rate_per_position": [0.5, 0.8]}}, "2 rates from 0 to 1 that do not rise"),

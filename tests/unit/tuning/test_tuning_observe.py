@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from monitor.model.counts import Histogram
 from monitor.model.life import Setting
 from monitor.signals.track import tracks_of
 from monitor.tuning.observe import cost_rows, load_of, row_of, rows_of
@@ -27,6 +28,16 @@ def test_a_row_of_plain_intervals():
     assert row.covered_seconds == 300
     assert row.prefill_tokens_per_step == pytest.approx(2.0)
     assert 0.0 < row.length_error < 0.05
+
+
+def test_a_row_tells_the_context_that_its_steps_read():
+    of = life()
+    intervals = [i for _, i in run_of(of, 20)]
+    assert row_of(intervals, of.setting).decode_context is None
+    lengths = {"prompt_length": Histogram((math.inf,), (10.0,), 8000.0, 10.0),
+               "output_length": Histogram((math.inf,), (10.0,), 2000.0, 10.0)}
+    told = [replace(i, traffic=replace(i.traffic, **lengths)) for i in intervals]
+    assert row_of(told, of.setting).decode_context == pytest.approx(900.0)
 
 
 def test_a_row_of_a_server_without_speculation():

@@ -97,6 +97,14 @@ def test_why_no_schedule_is_proposed(changes, server, why):
     assert why in found.sentence
 
 
+def test_a_schedule_of_lookups_counts_the_steps_without_a_draft():
+    """One step in five has a draft: what two tokens more bring and what they cost are both a fifth."""
+    rare = given(method="ngram", observed={5: replace(given().observed[5], coverage=0.2)})
+    found = propose_schedule(rare, SERVER, ())
+    assert found.sentence == "3 tokens are best, or as good as best, at every batch size."
+    assert len(propose_schedule(given(method="ngram"), SERVER, ()).triples) == 2
+
+
 def test_off_has_no_schedule():
     off = TuneInput(method="eagle3", num_speculative_tokens=0, batches=((1.0, 1.0),),
                     observed={0: Row(length=1.0, finished_requests=600.0, step_seconds=0.006)})
