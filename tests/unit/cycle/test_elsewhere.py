@@ -93,12 +93,28 @@ class TestWhoIsLikeIt:
         assert fresh.step_seconds > first.step_seconds
 
 
-def decided(*, step: float | None, gpu: str = "H100") -> Decision:
-    """What is decided of a server at 2 tokens and 10 ms, beside one of another group at 8 tokens and `step`."""
+def try_out(history: History, name: str, step: float) -> None:
+    """The server was at 8 tokens for an hour, until two hours ago, and its steps took so long."""
+    before = replace(life(name, tokens=8, number=0), ended=NOON - timedelta(hours=2))
+    tell(history, before, run_of(before, 60, ends_at=-7200.0, seconds=60.0, step_seconds=step))
+
+
+def decided(
+    *, step: float | None = None, gpu: str = "H100", tried: float | None = None, tried_there: float | None = None
+) -> Decision:
+    """What is decided of a server at 2 tokens and 10 ms, beside one of another group at 8 tokens and `step`.
+
+    `tried`, `tried_there`: what steps took when the one or the other was changed to 8 tokens, and set back to 2.
+    """
     desk = Desk()
     (name,) = desk.names
     desk.history = History(86_400.0)
     shown = life(name, tokens=2)
+    if tried is not None:
+        try_out(desk.history, name, tried)
+    if tried_there is not None:
+        try_out(desk.history, "b", tried_there)
+        serve(desk.history, "b", tokens=2)
     tell(desk.history, shown, run_of(shown, 60, seconds=60.0, per_pos=(900.0, 800.0), finished=50.0))
     if step is not None:
         serve(desk.history, "b", tokens=8, step=step)
@@ -129,3 +145,10 @@ class TestADecision:
     def test_it_does_not_where_the_gpu_is_another(self) -> None:
         alone, other = decided(step=None), decided(step=0.015, gpu="A100")
         assert (other.gain, width(other)) == (alone.gain, width(alone))
+
+    @pytest.mark.parametrize("where", ["tried", "tried_there"])
+    def test_what_a_change_cost_is_learned_from_though_it_was_undone(self, where: str) -> None:
+        told, dearer = decided(**{where: 0.015}), decided(**{where: 0.020})
+        assert width(told) < width(decided())
+        assert told.gain is not None and dearer.gain is not None
+        assert dearer.gain < told.gain
