@@ -14,11 +14,12 @@ from monitor.model.record import ReportRecord
 from monitor.model.server import Group
 from monitor.notify.compose import report_notice
 from monitor.notify.routing import Routing
-from monitor.report.assemble import assemble, last_due, week_key
+from monitor.report.assemble import assemble, last_due, week_key, with_known
 from monitor.report.content import WeeklyReport
 from monitor.report.render import summary_picture, to_html, to_json, to_markdown
 from monitor.slo.load import SloPolicy
 from monitor.store import Store
+from monitor.store.api import Unit
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +60,16 @@ class Reports:
         if self._sharing is not None and not self._sharing.role("report", _ROLE_SECONDS):
             return
         with self._history().read() as unit:
-            done = unit.reports.get(key) is not None
-            begun = unit.intervals.between(None, due - timedelta(days=7), due, details=False, limit=1)
-        if done or not begun:
-            return
+            if unit.reports.get(key) is not None or not self._was_watched(unit, due - timedelta(days=7), due):
+                return
         self._make(key, due, now)
+
+    def _was_watched(self, unit: Unit, start: datetime, end: datetime) -> bool:
+        """Whether a daemon looked at the servers in the period: one in which none answered is the worst of all."""
+        if unit.intervals.between(None, start, end, details=False, limit=1):
+            return True
+        names = [name for group in with_known(self._groups, unit.servers.all(start)) for name in group.servers]
+        return any(checks.answered or checks.missed for checks in unit.checks.sums(names, start, end))
 
     def now(self, author: str) -> str:
         """Make a report on the seven days until now, beside the weekly ones; says where it lies."""

@@ -11,6 +11,7 @@ from monitor.app.membership import Member
 from monitor.app.reports import Reports
 from monitor.app.sharing import SharingState
 from monitor.config.model import Report
+from monitor.model.record import Checks
 from monitor.model.server import Group, GroupName, ServerName
 from monitor.report.assemble import last_due, week_key
 from tests.fakes.fake_clock import FakeClock
@@ -87,6 +88,17 @@ class TestScheduled:
         desk = Desk(tmp_path, serves=False)
         desk.reports.scheduled()
         assert desk.keys() == [] and desk.told() == 0
+
+    def test_a_week_in_which_no_server_answered_has_one_that_says_so(self, tmp_path: Path) -> None:
+        desk = Desk(tmp_path, serves=False)
+        with desk.store.write() as unit:
+            unit.checks.add([Checks(ServerName("a"), MONDAY - timedelta(days=2), 0, 20)])
+        desk.reports.scheduled()
+        with desk.store.read() as unit:
+            (record,) = unit.reports.all()
+            ((notice, _),) = unit.outbox.recent(10)
+        assert "no data of any of them" in record.headline and record.headline in notice.text
+        assert "No data in this period." in record.body
 
     def test_one_that_could_not_be_written_is_made_later(self, tmp_path: Path) -> None:
         (tmp_path / "reports").write_text("a file where the folder should be")
