@@ -10,9 +10,10 @@ from monitor.model.alert import Alert, Severity
 from monitor.model.decision import Action, Decision, DecisionState
 from monitor.model.interval import Interval
 from monitor.model.life import Life
-from monitor.model.rollout import Change, Ending, ending
+from monitor.model.rollout import Change, ending
 from monitor.model.server import Group, ServerName
 from monitor.model.signal import SignalSet
+from monitor.policy.grouping import is_told
 from monitor.report.content import (
     AdviceReport,
     AlertReport,
@@ -20,14 +21,14 @@ from monitor.report.content import (
     GroupReport,
     ServerReport,
     SloReport,
-    Todo,
     TrendPoint,
     WeeklyReport,
 )
 from monitor.report.figures import REPORT_FIGURES
+from monitor.report.first import headline, things_to_do
 from monitor.report.reading import Read
 from monitor.report.views import change_began
-from monitor.report.weekly import confidence, covered_share, equal_load_change, hindrance, noise
+from monitor.report.weekly import busy_hours, calls, confidence, covered_share, equal_load_change, hindrance, noise
 from monitor.signals.build import signals
 from monitor.signals.means import means
 from monitor.signals.track import UNRELIABLE, Pair
@@ -67,7 +68,11 @@ def whole(inputs: Inputs, parts: Sequence[GroupReport]) -> WeeklyReport:
         replace(part, slos=tuple(_slo(status, part.name) for status in inputs.slos if part.name in status.groups))
         for part in parts
     )
-    todo = _todo(groups)
+    known = {(alert.name, alert.scope, alert.fired_at) for group in groups for alert in group.alerts}
+    others = tuple(one for one in map(_alert, _fired(inputs)) if (one.name, one.scope, one.fired_at) not in known)
+    heard = noise(inputs.alerts, inputs.start, inputs.end)
+    length = inputs.end - inputs.start
+    todo = things_to_do(groups, others, weeks=length / timedelta(days=7), now=inputs.made_at)
     return WeeklyReport(
         key=inputs.key,
         start=inputs.start,
@@ -76,9 +81,10 @@ def whole(inputs: Inputs, parts: Sequence[GroupReport]) -> WeeklyReport:
         host=inputs.host,
         groups=groups,
         todo=todo,
-        headline=_headline(groups, todo),
+        headline=headline(groups, todo, heard),
         target_acceptance=inputs.target_acceptance,
-        noise=noise(inputs.alerts, inputs.start, inputs.end),
+        noise=heard,
+        alerts=others,
         simulated=inputs.simulated,
         notes=inputs.notes,
     )
@@ -89,6 +95,7 @@ def group_report(inputs: Inputs, group: Group, found: Read) -> GroupReport:
     changes = [c for c in inputs.changes if c.server in group.servers and inputs.start <= c.entered_at < inputs.end]
     decision = inputs.decisions.get(group.name)
     together = [pair for name in group.servers for pair in found.fine.get(name, ())]
+    alerts = [alert for alert in _fired(inputs) if _concerns(alert, group)]
     return GroupReport(
         name=group.name,
         mode=group.mode,
@@ -96,9 +103,10 @@ def group_report(inputs: Inputs, group: Group, found: Read) -> GroupReport:
         changes=tuple(_change(change) for change in sorted(changes, key=lambda c: c.entered_at)),
         advice=_advice(decision) if decision is not None else None,
         slos=(),
-        alerts=tuple(_alert(a) for a in inputs.alerts if _concerns(a, group) and a.fired_at is not None),
+        alerts=tuple(map(_alert, alerts)),
         trend=_trend(together, inputs, found) if len(group.servers) > 1 else (),
         hindrance=hindrance(decision),
+        pages=len(calls(alerts, Severity.PAGE, inputs.start, inputs.end)),
     )
 
 
@@ -123,6 +131,7 @@ def _server(inputs: Inputs, found: Read, name: ServerName) -> ServerReport:
         notes=_notes(recent, now, inputs.target_acceptance),
         covered=covered_share(fine, inputs.start, inputs.end),
         equal_load_change=equal_load_change(found.loads.get(name, {}), found.loads_before.get(name, {})),
+        busy_hours=busy_hours(found.loads.get(name, {})),
     )
 
 
@@ -215,49 +224,19 @@ def _slo(status: SloStatus, group: str) -> SloReport:
     )
 
 
+def _fired(inputs: Inputs) -> list[Alert]:
+    return [alert for alert in inputs.alerts if alert.fired_at is not None]
+
+
 def _concerns(alert: Alert, group: Group) -> bool:
     return alert.labels.get("group") == group.name or alert.labels.get("server") in group.servers
 
 
 def _alert(alert: Alert) -> AlertReport:
     fired = alert.fired_at or alert.active_since
-    scope = alert.labels.get("server") or alert.labels.get("group", "")
+    labels = alert.labels
+    scope = labels.get("server") or labels.get("group") or labels.get("host", "")
     summary = alert.annotations.get("summary", alert.name)
-    return AlertReport(alert.name, alert.severity.value, scope, fired, alert.resolved_at, summary)
-
-
-def _todo(groups: Sequence[GroupReport]) -> tuple[Todo, ...]:
-    """What to do, the most tokens per second first, things without a number last."""
-    items = []
-    for group in groups:
-        advice, speed = group.advice, group.generation_tokens_per_second
-        if advice is not None and advice.is_open and not (advice.gain is not None and advice.gain <= 0):
-            worth = advice.gain * speed if advice.gain is not None and speed is not None else None
-            hours = None
-            if advice.gain is not None and worth is not None:
-                # What is faster by g does the same work in 1 / (1 + g) of the time.
-                hours = len(group.servers) * 168.0 * (1.0 - 1.0 / (1.0 + advice.gain))
-            items.append(Todo(f"{group.name}: {advice.words}. {advice.sentence}", advice.command, worth, hours))
-        open_alerts = sorted({a.name for a in group.alerts if a.resolved_at is None and a.severity != Severity.INFO})
-        for name in open_alerts:
-            items.append(Todo(f"{group.name}: {name} is still firing.", "acceptd alerts"))
-    return tuple(sorted(items, key=lambda item: -(item.worth if item.worth is not None else -1.0)))
-
-
-def _headline(groups: Sequence[GroupReport], todo: Sequence[Todo]) -> str:
-    servers = sum(len(group.servers) for group in groups)
-    changes = [change for group in groups for change in group.changes]
-    kept = [c for c in changes if c.ending is Ending.KEPT]
-    undone = [c for c in changes if c.ending is Ending.UNDONE]
-    parts = [f"{servers} server{'s' if servers != 1 else ''} in {len(groups)} group{'s' if len(groups) != 1 else ''}"]
-    if changes:
-        parts.append(f"{len(changes)} change{'s' if len(changes) != 1 else ''}: {len(kept)} kept, {len(undone)} undone")
-        gains = [c.gain for c in kept if c.gain is not None]
-        if gains:
-            parts.append(f"kept changes measured {sum(gains) / len(gains):+.1%} goodput on average")
-    else:
-        parts.append("no changes")
-    pages = sum(1 for group in groups for alert in group.alerts if alert.severity == Severity.PAGE)
-    parts.append(f"{pages} page{'s' if pages != 1 else ''}")
-    parts.append(f"{len(todo)} thing{'s' if len(todo) != 1 else ''} to do" if todo else "nothing to do")
-    return "; ".join(parts) + "."
+    return AlertReport(
+        alert.name, alert.severity.value, scope, fired, alert.resolved_at, summary, told=is_told(alert)
+    )

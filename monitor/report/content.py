@@ -40,6 +40,8 @@ class ServerReport:
     covered: float = 0.0
     #: Throughput against the period before at equal load, ratio minus 1; None without loads that both had.
     equal_load_change: float | None = None
+    #: Hours of the period with half a running request or more in their mean; None where the page does not say.
+    busy_hours: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +101,16 @@ class AlertReport:
     fired_at: datetime
     resolved_at: datetime | None
     summary: str
+    #: Whether people were told of it: one that was silenced, or that another one explains, calls nobody.
+    told: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How often people were called: pages and tickets, over so many shifts, and pages in the worst shift."""
+    """How often people were called: messages of pages and of tickets, over so many shifts; pages in the worst shift.
+
+    What is told in one message counts once, however many alerts it names, and its repeats not at all.
+    """
 
     pages: int
     tickets: int
@@ -126,6 +133,8 @@ class GroupReport:
     trend: tuple[TrendPoint, ...] = ()
     #: Why it could not be tuned; empty where it could, or needs nothing.
     hindrance: str = ""
+    #: How often people were called about it.
+    pages: int = 0
 
     @property
     def generation_tokens_per_second(self) -> float | None:
@@ -159,5 +168,7 @@ class WeeklyReport:
     headline: str
     target_acceptance: float
     noise: Noise = Noise(0, 0, 1.0, 0)
+    #: Those that are about no group: of hosts, of acceptd itself.
+    alerts: tuple[AlertReport, ...] = ()
     simulated: bool = False
     notes: tuple[str, ...] = field(default=())

@@ -12,8 +12,9 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from monitor.notify.words import duration_words
 from monitor.report.charts import trend_charts
-from monitor.report.content import ChangeReport, ServerReport, TrendPoint, WeeklyReport
+from monitor.report.content import AlertReport, ChangeReport, ServerReport, TrendPoint, WeeklyReport
 from monitor.show.lines import line_chart, summary
 from monitor.show.small import spark_svg
 
@@ -58,14 +59,21 @@ def figure_text(value: float | None, form: str) -> str:
         return f"{value:+.1%}"
     if form == "time":
         return f"{value * 1000:.2f} ms" if value < 1 else f"{value:.2f} s"
-    return f"{value:,.0f}" if form == "count" else f"{value:,.2f}"
+    return f"{value:,.0f}" if form == "count" or abs(value) >= 1000 else f"{value:,.2f}"
 
 
-def change_text(now: float | None, before: float | None) -> str:
-    """How a figure moved against the period before, in percent; empty where either is missing."""
-    if now is None or before is None or before == 0:
+def change_text(now: float | None, before: float | None, form: str) -> str:
+    """How a figure moved against the period before; empty where either is missing.
+
+    Shares move by points of a percent, counts say what they were, all else moves by percent.
+    """
+    if now is None or before is None:
         return ""
-    return f"{now / before - 1:+.0%}"
+    if form in ("share", "signed"):
+        return f"{(now - before) * 100:+.1f} points"
+    if form == "count":
+        return f"from {before:,.0f}" if round(before) != round(now) else ""
+    return f"{now / before - 1:+.0%}" if before else ""
 
 
 def _stamp(value: datetime) -> str:
@@ -80,10 +88,19 @@ def _environment(html: bool) -> Environment:
     )
     environment.filters.update(
         figure=figure_text, stamp=_stamp, percent=lambda v: figure_text(v, "share"),
-        signed=lambda v: figure_text(v, "signed"), cell=_cell, spark=_spark,
+        signed=lambda v: figure_text(v, "signed"), cell=_cell, spark=_spark, lasted=_lasted,
+        words=lambda text: text.replace("_", " "),
     )
     environment.globals.update(rows=ROWS, moved=change_text)
     return environment
+
+
+def _lasted(alert: AlertReport) -> str:
+    """For how long an alert fired, and whether it called anybody."""
+    called = "" if alert.told else "; silenced or told as part of another"
+    if alert.resolved_at is None:
+        return f"still firing{called}"
+    return f"for {duration_words((alert.resolved_at - alert.fired_at).total_seconds())}{called}"
 
 
 def _spark(server: ServerReport) -> Markup:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from monitor.intervals.loads import Loads
 from monitor.model.alert import Alert, Severity
 from monitor.model.decision import Action, Decision, DecisionState, Reason
+from monitor.policy.grouping import is_told
 from monitor.report.content import Noise
 from monitor.signals.track import Pair
 
@@ -59,18 +60,32 @@ def equal_load_change(now: Loads, before: Loads) -> float | None:
     return math.exp(sum(logs) / weight) - 1.0
 
 
-def noise(alerts: Iterable[Alert], start: datetime, end: datetime) -> Noise:
+def calls(alerts: Iterable[Alert], severity: Severity, start: datetime, end: datetime) -> list[datetime]:
+    """When people were called by messages of a severity: once for all alerts of an incident that fired together."""
+    told = {
+        (alert.incident, alert.fired_at)
+        for alert in alerts
+        if alert.severity is severity and is_told(alert) and alert.fired_at and start <= alert.fired_at < end
+    }
+    return [fired_at for _, fired_at in told]
+
+
+def noise(alerts: Sequence[Alert], start: datetime, end: datetime) -> Noise:
     """How often people were called in the period, and in its worst shift of eight hours."""
-    fired = [alert for alert in alerts if alert.fired_at is not None and start <= alert.fired_at < end]
-    pages = [alert.fired_at for alert in fired if alert.severity is Severity.PAGE and alert.fired_at is not None]
+    pages = calls(alerts, Severity.PAGE, start, end)
     shift = timedelta(hours=SHIFT_HOURS)
     busiest = Counter((at - start) // shift for at in pages)
     return Noise(
         pages=len(pages),
-        tickets=sum(alert.severity is Severity.TICKET for alert in fired),
+        tickets=len(calls(alerts, Severity.TICKET, start, end)),
         shifts=max(1.0, (end - start) / shift),
         busiest=max(busiest.values(), default=0),
     )
+
+
+def busy_hours(loads: Loads) -> float | None:
+    """Hours in which something ran (by `LOAD_EDGES`); None where nothing is known of loads."""
+    return sum(seconds for place, (_, seconds) in loads.items() if place) / 3600.0 if loads else None
 
 
 def covered_share(pairs: Sequence[Pair], start: datetime, end: datetime) -> float:

@@ -279,6 +279,7 @@ def alert(
     fired = now - timedelta(hours=hours)
     return Alert(
         fingerprint=fingerprint(whole), labels=whole, active_since=fired - timedelta(minutes=5), fired_at=fired,
+        notified_at=fired, incident=f"{name}-{'-'.join(labels.values())}",
         resolved_at=None if resolved is None else now - timedelta(hours=resolved), last_true=now,
         state=AlertState.FIRING if resolved is None else AlertState.RESOLVED,
         annotations={"summary": f"{labels.get('server', 'fleet')}: {name}",

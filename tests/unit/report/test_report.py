@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
+from types import MappingProxyType
 
 import pytest
 
+from monitor.intervals.loads import Loads
 from monitor.model.alert import Alert, AlertState, fingerprint
 from monitor.model.counts import SpeculationCounts, TrafficCounts
 from monitor.model.decision import (
@@ -29,9 +31,10 @@ from monitor.report.build import Inputs, group_report, whole
 from monitor.report.charts import marks, trend_charts
 from monitor.report.content import WeeklyReport
 from monitor.report.reading import TREND_POINTS, Read
-from monitor.report.render import to_html, to_json, to_markdown
+from monitor.report.render import change_text, to_html, to_json, to_markdown
 from monitor.show.picture import picture
 from monitor.signals.track import Pair
+from tests.fakes import story
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 END = START + timedelta(days=7)
@@ -84,7 +87,8 @@ def change(state: ChangeState, outcome: Outcome, gain: float) -> Change:
 
 
 def built(
-    groups: Sequence[Group] = (CHAT,), pairs: dict[ServerName, list[Pair]] | None = None, **changes: object
+    groups: Sequence[Group] = (CHAT,), pairs: dict[ServerName, list[Pair]] | None = None,
+    loads: Mapping[ServerName, Loads] = MappingProxyType({}), **changes: object,
 ) -> WeeklyReport:
     base: dict[str, object] = {
         "key": "2026-W10", "start": START, "end": END, "made_at": END, "host": "h",
@@ -94,7 +98,7 @@ def built(
     inputs = Inputs(**{**base, **changes})  # type: ignore[arg-type]
     if pairs is None:
         pairs = {SERVER: history(START - timedelta(days=3), accepted=500.0) + history(START)}
-    found = Read(pairs, pairs, points=TREND_POINTS, loads={}, loads_before={})
+    found = Read(pairs, pairs, points=TREND_POINTS, loads=loads, loads_before={})
     return whole(inputs, [group_report(inputs, group, found) for group in groups])
 
 
@@ -139,11 +143,57 @@ def test_a_firing_alert_is_something_to_do() -> None:
     labels = {"alertname": "ServerDown", "severity": "page", "server": "chat-1", "group": "chat"}
     alert = Alert(
         fingerprint=fingerprint(labels), labels=labels, annotations={"summary": "chat-1 is down"},
-        state=AlertState.FIRING, active_since=START, fired_at=START,
+        state=AlertState.FIRING, active_since=START, fired_at=START, notified_at=START, incident="i",
     )
     report = built(alerts=[alert], decisions={})
-    assert [item.command for item in report.todo] == ["acceptd alerts"]
+    assert [(item.text, item.command) for item in report.todo] == [
+        ("chat: ServerDown has been firing for 7 d (chat-1).", "acceptd alerts")
+    ]
     assert "1 page" in report.headline
+
+
+def test_what_fires_is_told_pages_first_and_what_is_of_no_group_too() -> None:
+    alerts = [
+        story.alert("AcceptanceSlowFall", "ticket", END, hours=3, server="chat-1", group="chat"),
+        *(story.alert("ServerDown", "page", END, hours=n, server=f"chat-{n}", group="chat") for n in (1, 2)),
+        story.alert("HostSilent", "page", END, hours=5, host="gpu-7"),
+        story.alert("Saturated", "info", END, hours=5, server="chat-1", group="chat"),
+    ]
+    report = built(alerts=alerts, decisions={})
+    assert [item.text for item in report.todo] == [
+        "HostSilent has been firing for 5 h (gpu-7).",
+        "chat: ServerDown has been firing for 2 h (chat-1, chat-2).",
+        "chat: AcceptanceSlowFall has been firing for 3 h (chat-1).",
+    ]
+    for text in (to_html(report), to_markdown(report)):
+        assert "Incidents of hosts and of acceptd itself" in text and "fleet: HostSilent" in text
+    assert [alert.name for alert in report.alerts] == ["HostSilent"]
+    assert "; 3 pages;" in report.headline and report.groups[0].pages == 2
+
+
+def test_an_incident_says_how_long_it_was_and_whether_it_called_anybody() -> None:
+    over = story.alert("ServerDown", "page", END, hours=5, resolved=4.5, server="chat-1", group="chat")
+    silent = replace(story.alert("NoSamples", "page", END, hours=5, resolved=4, server="chat-1", group="chat"),
+                     notified_at=None)
+    report = built(alerts=[over, silent])
+    for text in (to_html(report), to_markdown(report)):
+        assert "(for 30 min)" in text and "(for 1 h; silenced or told as part of another)" in text
+    assert "; 1 page;" in report.headline
+
+
+def test_figures_move_in_units_that_say_what_moved() -> None:
+    assert change_text(0.65, 0.72, "share") == "-7.0 points"
+    assert change_text(3.0, 2.0, "count") == "from 2"
+    assert change_text(3.0, 3.0, "count") == ""
+    assert change_text(110.0, 100.0, "number") == "+10%"
+    assert change_text(110.0, 0.0, "number") == change_text(None, 1.0, "time") == ""
+
+
+def test_markdown_keeps_its_paragraphs_apart() -> None:
+    lines = to_markdown(built()).splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith(("**", "Noise", "#")) and number:
+            assert lines[number - 1] == "", line
 
 
 def test_a_change_is_dated_by_its_beginning_though_going_back_took_time() -> None:

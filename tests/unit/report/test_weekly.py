@@ -15,7 +15,7 @@ from monitor.report.render import SMALL_FLEET, summary_picture, to_html, to_mark
 from monitor.report.weekly import LOAD_EDGES, confidence, covered_share, equal_load_change, hindrance, noise
 from monitor.signals.track import Pair
 from tests.fakes.story import alert
-from tests.unit.report.test_report import END, START, built, decision, history
+from tests.unit.report.test_report import END, SERVER, START, built, decision, history
 from tests.unit.signals.windows import NOON, interval, life
 
 WEEK = timedelta(days=7)
@@ -59,6 +59,15 @@ def test_noise_counts_pages_a_shift_and_the_worst_one() -> None:
     tickets = [alert("B", "ticket", end, hours=5, server="x")]
     found = noise([*pages, *tickets, alert("Old", "page", end, hours=200, server="y")], NOON, end)
     assert (found.pages, found.tickets, found.shifts, found.busiest) == (4, 1, 21.0, 3)
+
+
+def test_what_one_message_told_is_one_call_and_what_nobody_was_told_is_none() -> None:
+    end = NOON + WEEK
+    storm = [replace(alert("Down", "page", end, hours=9, server=f"s-{n}"), incident="storm") for n in range(24)]
+    later = replace(alert("Down", "page", end, hours=8.5, server="s-25"), incident="storm")
+    silenced = replace(alert("Down", "page", end, hours=7, server="s-26"), notified_at=None)
+    found = noise([*storm, later, silenced], NOON, end)
+    assert (found.pages, found.busiest) == (2, 2)
 
 
 def test_coverage_counts_engines_once_and_gaps_not_at_all() -> None:
@@ -132,9 +141,16 @@ def test_a_report_of_500_servers_is_one_page_by_groups_and_of_one_server_has_its
 
 
 def test_what_is_new_is_in_page_and_text() -> None:
-    report = built()
+    # Sixty hours at some load, and twenty of nothing.
+    loads = {SERVER: {0: (0.0, 72_000.0), 5: (1e6, 216_000.0)}}
+    report = built(loads=loads)
+    (todo,) = report.todo
+    assert todo.server_hours == pytest.approx(60 * (1 - 1 / 1.2))
     for text in (to_html(report), to_markdown(report)):
-        assert "server-hours a week" in text and "Confidence: sure" in text and "pages a shift of eight hours" in text
+        assert "or 10 server-hours a week" in text and "Confidence: sure" in text
+        assert "pages a shift of eight hours" in text
+    # Where nothing is known of loads nothing is known of hours.
+    assert built().todo[0].server_hours is None
     picture = summary_picture(report)
     assert picture is not None and picture.startswith(b"\x89PNG")
     assert summary_picture(built(pairs={}, decisions={}, changes=[])) is None
