@@ -12,22 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from monitor.notify.words import printable
 from monitor.show.figures import ago, number, share, signed
 from monitor.show.figures import gain as interval
 from monitor.show.figures import seconds as milliseconds
 from monitor.show.small import spark_text as sparkline
 
 __all__ = [
-    "ago", "console", "errors", "interval", "milliseconds", "number", "print_json", "share", "signed", "sparkline",
-    "table", "who",
+    "ago", "console", "errors", "interval", "milliseconds", "number", "print_json", "printable", "share", "signed",
+    "sparkline", "table", "who",
 ]  # fmt: skip
-
-
-def printable(text: str) -> str:
-    """The text with control characters written out: what a server calls itself must not steer the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
 
 
 class _Screen(Console):

@@ -7,6 +7,7 @@ from typing import TextIO
 
 from monitor.model.notice import Notice, NoticeKind
 from monitor.notify.receiver import FIRST, Attempt, Root, markers
+from monitor.notify.words import printable
 
 _WORDS = {
     NoticeKind.ALERT_FIRING: "ALERT",
@@ -33,11 +34,16 @@ class Console:
         """Write the notice; never fails for what the terminal cannot show."""
         stream = self._stream or sys.stdout
         stamp = notice.created_at.strftime("%H:%M:%S")
-        lines = [f"[notice {stamp}] {markers(notice)}{_WORDS[notice.kind]}: {notice.title}"]
+        lines = [f"[notice {stamp}] {markers(notice)}{_WORDS[notice.kind]}: {_line(notice.title)}"]
         lines += [f"    {line}" for line in notice.text.splitlines()]
-        lines += [f"    {name}: {value}" for name, value in notice.fields]
-        text = "\n".join(lines) + "\n"
+        lines += [f"    {_line(name)}: {_line(value)}" for name, value in notice.fields]
+        text = printable("\n".join(lines) + "\n")
         encoding = getattr(stream, "encoding", None) or "utf-8"
         stream.write(text.encode(encoding, "replace").decode(encoding))
         stream.flush()
         return None
+
+
+def _line(text: str) -> str:
+    """One line: what a server calls itself must not look like a notice of its own."""
+    return " ".join(text.splitlines())

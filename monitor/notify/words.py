@@ -1,4 +1,4 @@
-"""Numbers and lengths of time as people read them, and ids of notices."""
+"""Numbers and lengths of time as people read them, texts that no terminal obeys, and ids of notices."""
 
 from __future__ import annotations
 
@@ -62,6 +62,13 @@ def duration_words(seconds: float) -> str:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def printable(text: str) -> str:
+    """The text with control characters written out: what a server calls itself must not steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
 
 
 def new_id() -> NoticeId:

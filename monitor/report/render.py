@@ -12,7 +12,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from monitor.notify.words import duration_words
+from monitor.notify.words import duration_words, printable
 from monitor.report.charts import trend_charts
 from monitor.report.content import AlertReport, ChangeReport, ServerReport, TrendPoint, WeeklyReport
 from monitor.show.lines import line_chart, summary
@@ -110,10 +110,10 @@ def _spark(server: ServerReport) -> Markup:
 
 
 def _cell(text: str) -> str:
-    """Text inside a Markdown table or line: nothing in it can break the table or become markup."""
+    """Text inside a Markdown table or line: nothing in it can break the table, become markup or steer a terminal."""
     for character in "\\`*_[]<>|":
         text = text.replace(character, "\\" + character)
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def _chart(report: WeeklyReport, changes: Sequence[ChangeReport], server: ServerReport) -> Markup | None:

@@ -245,6 +245,12 @@ def test_a_model_name_cannot_inject_markup_or_reach_outside() -> None:
     assert "\\|\\*a\\*" in to_markdown(report)
 
 
+def test_a_model_name_steers_no_terminal_on_which_the_report_is_printed() -> None:
+    report = built(pairs={SERVER: history(START, model="m\x1b[2J\x9b31m\u202e|x")})
+    assert all(line.isprintable() for line in to_markdown(report).splitlines())
+    assert "m\\x1b" in to_markdown(report)
+
+
 def test_simulated_is_marked() -> None:
     report = built(simulated=True)
     assert "SIMULATED" in to_html(report)
