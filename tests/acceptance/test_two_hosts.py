@@ -83,7 +83,7 @@ def test_a_group_on_two_hosts_is_changed_by_one_of_them_at_a_time(
         assert servers[first].tokens() == 1 and servers[first].generates()
         left = daemons[second].command("status", "--fleet")
         assert left.returncode == 0 and f"chat-{second}" in left.stdout, left
-        assert "Servers of other hosts are missing: the fleet's database is away" in left.stdout
+        assert "The servers of other hosts cannot be read: " in left.stdout
     finally:
         postgres_server.start()
 

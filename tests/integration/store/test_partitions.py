@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -110,13 +111,26 @@ def test_a_day_that_is_not_rolled_up_stays_however_old(store: SqlStore) -> None:
     assert "10" not in days(store)[:1]
 
 
-def test_a_table_that_is_not_in_days_is_pruned_row_by_row(store: SqlStore) -> None:
-    """As a hypertable of Timescale is, or a database that its administrator arranged otherwise."""
+#: The extension's function by its name and arguments, and with its demand: a unique key has the time in it.
+STAND_IN = """
+    CREATE FUNCTION create_hypertable(relation regclass, time_column_name name, chunk_time_interval interval)
+    RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+        ASSERT (SELECT attnum = ANY (indkey::int2[]) FROM pg_attribute, pg_index WHERE attrelid = relation
+                AND attname = time_column_name AND indrelid = relation AND indisprimary), relation;
+    END $$
+"""
+
+
+def test_tables_made_as_the_documentation_says_for_timescale_are_pruned_row_by_row(store: SqlStore) -> None:
+    text_of = (Path(__file__).parents[3] / "docs/configuration.md").read_text()
+    said = text_of.partition("**Timescale**")[2].partition("```sql")[2].partition("```")[0]
+    statements = [one for one in said.split(";") if one.strip()]
+    assert len(statements) == 8
     with store._database.migrating() as connection:
-        for table in ("intervals", "interval_details"):
-            connection.execute(text(f"CREATE TABLE whole_{table} (LIKE {table} INCLUDING ALL)"))
-            connection.execute(text(f"DROP TABLE {table}"))
-            connection.execute(text(f"ALTER TABLE whole_{table} RENAME TO {table}"))
+        for statement in (STAND_IN, *statements):
+            connection.execute(text(statement))
+    assert days(store) == days(store, "interval_details") == []
     add(store, life(first_seen=TODAY - 9 * DAY), TODAY - 8 * DAY, TODAY)
     deleted = store.prune(TODAY + timedelta(hours=1), KEEP)
     assert (deleted["intervals"], deleted["interval_details"]) == (1, 1)
+    store.check()
