@@ -37,6 +37,9 @@ class Database(Protocol):
     def back_up(self, revision: str) -> None:
         """Keep a copy of the database, which has this revision, where that is ours to do."""
 
+    def give_back(self) -> None:
+        """Give room that deleted rows have left back to the disk, where that is ours to do."""
+
     def sizes(self) -> Sizes:
         """How big it is."""
 

@@ -87,6 +87,9 @@ class PostgresDatabase:
     def back_up(self, revision: str) -> None:
         """Nothing: backups of a shared database are its administrator's."""
 
+    def give_back(self) -> None:
+        """Nothing: days are dropped whole, and PostgreSQL's autovacuum sees to the rest."""
+
     def sizes(self) -> Sizes:
         """Size of the database and of each table, indexes included."""
         with self.reading() as connection:

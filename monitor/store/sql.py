@@ -128,7 +128,9 @@ class SqlStore:
     def prune(self, now: datetime, keep: Retention) -> dict[str, int]:
         """Delete what is older than `keep` allows, once it is rolled up."""
         self.roll_up(now)
-        return prune(self._database, now, keep)
+        deleted = prune(self._database, now, keep)
+        self._database.give_back()
+        return deleted
 
     def make_days(self, now: datetime) -> list[str]:
         """Make the partitions of the days to come where they are missing; the names of new ones."""

@@ -29,6 +29,10 @@ BUSY_SECONDS = 5.0
 TURN_SECONDS = 60.0
 #: The WAL file is cut back to this size (bytes) after a long reader had let it grow.
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
+#: The file is cut where one part in so many of it is free. What one night frees (a day of 35) the next day fills again.
+_FREE_PART = 4
+#: Pages cut off in one transaction: 2 MB, a few hundredths of a second.
+_PAGES_AT_ONCE = 500
 #: Owner writes, group reads: the CLI of people in the group works, prompts of log tails stay out of others' sight.
 FILE_MODE = 0o640
 FOLDER_MODE = 0o750
@@ -80,9 +84,18 @@ class SqliteDatabase:
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, FILE_MODE))
                 self.path.chmod(FILE_MODE)
+                self._let_it_be_cut()
         except OSError as error:
             hint = "check owner and mode of the folder"
             raise StoreError(f"{self.name}: cannot be created ({error.strerror}): {hint}") from error
+
+    def _let_it_be_cut(self) -> None:
+        """Have the new file keep what `give_back` needs: that is settled before its first table, and never after."""
+        with closing(connect(self.path, "rw", self.name, self._busy_seconds)) as connection:
+            try:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            except sqlite3.Error as error:
+                raise refusal(error, self.name) from error
 
     def back_up(self, revision: str) -> None:
         """Copy the file as it is before the running migration to `<file>.from-<revision>`, whole or not at all."""
@@ -100,6 +113,26 @@ class SqliteDatabase:
             unfinished.unlink(missing_ok=True)
             hint = "so it is not upgraded: free some space, or check owner and mode of the folder"
             raise StoreError(f"{self.name}: no backup could be made at {target} ({error}), {hint}") from error
+
+    def give_back(self) -> None:
+        """Cut free pages off the file, some in each transaction, where they are a large part of it."""
+        with self.reading() as connection:
+            free = connection.exec_driver_sql("PRAGMA freelist_count").scalar_one()
+            if free * _FREE_PART < connection.exec_driver_sql("PRAGMA page_count").scalar_one():
+                return
+        before = free + 1
+        while 0 < free < before:
+            before, free = free, self._cut()
+
+    def _cut(self) -> int:
+        """Cut some free pages off; how many are left. As a script: a cursor takes one step, which is one page."""
+        with self._alone(), closing(self._writer.raw_connection()) as connection:
+            cursor = connection.cursor()
+            try:
+                cursor.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
+                return int(cursor.execute("PRAGMA freelist_count").fetchone()[0])
+            except sqlite3.Error as error:
+                raise refusal(error, self.name) from error
 
     def sizes(self) -> Sizes:
         """Size of the file with its WAL, and of each table where SQLite was built with `dbstat`."""
@@ -184,6 +217,10 @@ class ReadonlySqliteDatabase:
         raise StoreError(f"{self.name}: is opened for reading only")
 
     def back_up(self, revision: str) -> None:
+        """Refused."""
+        raise StoreError(f"{self.name}: is opened for reading only")
+
+    def give_back(self) -> None:
         """Refused."""
         raise StoreError(f"{self.name}: is opened for reading only")
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from sqlalchemy import event
 
 from monitor.errors import StoreError
 from monitor.model.record import Evidence, Restart
-from monitor.store import Store, StoreBusy, open_readonly, open_store
+from monitor.store import Retention, Store, StoreBusy, open_readonly, open_store
 from monitor.store.schema import Schema
 from monitor.store.sql import SqlStore
 from monitor.store.sqlite import SqliteDatabase
@@ -114,6 +115,59 @@ class TestFiles:
             unit.evidence.add(Evidence("1", A, T0, "log", {"log": "x" * 99999}))
         with local.read() as unit:
             assert unit.lives.get(life().id) is None
+
+
+class TestRoom:
+    """What pruning frees."""
+
+    @staticmethod
+    def fill(local: SqlStore) -> None:
+        with local.write() as unit:
+            for number in range(100):
+                unit.evidence.add(Evidence(str(number), A, at(number), "log", {"log": "x" * 40_000}))
+
+    @staticmethod
+    def pruned(local: SqlStore, of_100: int) -> None:
+        local.prune(at(of_100) + timedelta(days=35, seconds=-0.5), Retention(raw_hours=48))
+        with local.read() as unit:
+            assert len([n for n in range(100) if unit.evidence.get(str(n))]) == 100 - of_100
+
+    @staticmethod
+    def pages(local: SqlStore) -> tuple[object, object]:
+        with local.read() as unit:
+            return pragma(unit, "page_count"), pragma(unit, "freelist_count")
+
+    def test_much_of_it_goes_back_to_the_disk(self, local: SqlStore, path: Path) -> None:
+        self.fill(local)
+        full, _ = self.pages(local)
+        self.pruned(local, 90)
+        left, free = self.pages(local)
+        assert isinstance(left, int) and isinstance(full, int)
+        assert free == 0 and left < full - 850  # 90 of 100 texts of ten pages each
+        local.close()
+        assert path.stat().st_size == left * 4096
+        store = open_store(f"sqlite:///{path}")
+        assert store.faults() == []
+        store.close()
+
+    def test_little_of_it_is_kept_for_the_next_day(self, local: SqlStore) -> None:
+        self.fill(local)
+        full, _ = self.pages(local)
+        self.pruned(local, 10)
+        left, free = self.pages(local)
+        assert left == full and isinstance(free, int) and free >= 90
+
+    def test_a_file_that_was_made_without_it_keeps_its_size_and_fills_it_again(self, path: Path) -> None:
+        path.parent.mkdir()
+        with closing(sqlite3.connect(path)) as made:
+            made.execute("CREATE TABLE other (x)")
+        local = open_store(f"sqlite:///{path}")
+        local.upgrade()
+        self.fill(local)
+        full, _ = self.pages(local)
+        self.pruned(local, 90)
+        assert self.pages(local)[0] == full
+        local.close()
 
 
 class TestConnections:
