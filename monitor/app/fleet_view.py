@@ -78,14 +78,11 @@ class FleetView(DaemonView):
     def alerts(self, days: float) -> Plain:
         """Alerts now and of the last days, of every host."""
         here, now = super().alerts(days), self._clock.now()
-        known = {(one["fingerprint"], one["since"]) for found in here.values() for one in found}
-        there: Plain = self._asked(lambda unit: lookup.alerts_since(unit, self._back(days), now), {})
-        more = {
-            state: [one for one in found if (one["fingerprint"], one["since"]) not in known]
-            for state, found in there.items()
-        }
+        with self._store.read() as unit:
+            ours = alerts_here(unit)
+        there: Plain = self._asked(lambda unit: lookup.alerts_since(unit, self._back(days), now, ours), {})
         return {
-            state: sorted([*found, *more.get(state, ())], key=lambda one: str(one["since"]), reverse=True)
+            state: sorted([*found, *there.get(state, ())], key=lambda one: str(one["since"]), reverse=True)
             for state, found in here.items()
         }
 

@@ -36,15 +36,19 @@ class Neighbours:
 
     def __init__(
         self, shared: Store, host: str, clock: Clock, *, trouble: Callable[[], str],
-        present: Callable[[], Collection[str]], first_seconds: float = _FIRST_SECONDS,
-        asked_seconds: float = _ASKED_SECONDS,
+        present: Callable[[], Collection[str]], read: Callable[[Unit], Others] | None = None,
+        first_seconds: float = _FIRST_SECONDS, asked_seconds: float = _ASKED_SECONDS,
     ) -> None:
-        """`trouble` is why the database cannot be used, where that is known; `present` are hosts with signs of life."""
+        """`trouble` is why the database cannot be used, where that is known; `present` are hosts with signs of life.
+
+        `read` is used instead of a reading with the curves of a day.
+        """
         self.host = host
         self.present = present
         self._shared = shared
         self._clock = clock
         self._away = trouble
+        self._read = read or self._read_with_days
         self._first = first_seconds
         self._asked = asked_seconds
         #: The last reading, and since when (monotonic seconds); why the last try failed.
@@ -95,7 +99,7 @@ class Neighbours:
             self._thread.join(1.0)
             self._thread = None
 
-    def _read(self, unit: Unit) -> Others:
+    def _read_with_days(self, unit: Unit) -> Others:
         moment, newest = self._clock.monotonic(), self._newest
         if newest is not None and moment - self._drawn_at <= _TRENDS_SECONDS:
             return read_others(unit, self.host, self._clock.now(), trends=newest.trends)

@@ -16,13 +16,19 @@ from monitor.show.small import spark_text
 #: Colours of levels.
 STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 _SEVERITIES = {"page": "bold red", "ticket": "yellow", "info": "dim"}
-#: Columns with the width of the terminal from which they are shown.
-_COLUMNS = (
-    ("server", "left", 0), ("host", "left", 0), ("state", "left", 0), ("k", "right", 0), ("method", "left", 125),
-    ("accept.", "right", 0),
-    ("last hour", "left", 90), ("length", "right", 0), ("step", "right", 80), ("tokens/s", "right", 0),
-    ("run", "right", 100), ("wait", "right", 70), ("KV", "right", 110), ("read", "right", 140), ("acceptd", "left", 80),
-)  # fmt: skip
+_HALF = "half of the last hour"
+_HEADS = {_HALF: "last hour"}
+#: Columns, and how they are set.
+_COLUMNS = {
+    "server": "left", "host": "left", "state": "left", "k": "right", "method": "left", "accept.": "right",
+    "last hour": "left", _HALF: "left", "length": "right", "step": "right", "tokens/s": "right", "run": "right",
+    "wait": "right", "KV": "right", "read": "right", "acceptd": "left",
+}  # fmt: skip
+#: Columns that may be missing, the most wanted first: each is there where it fits beside those before it. The last hour
+#: has half as many points where there is no room for all.
+_WANTED = ("wait", "step", "acceptd", _HALF, "run", "KV", "last hour", "method", "read")
+#: What acceptd would do may be cut; it is not shown in less.
+_LEAST_WORDS = 12
 #: History of acceptance by server.
 Trends = Mapping[str, Sequence[float | None]]
 
@@ -42,13 +48,14 @@ def headline(view: Mapping[str, Any]) -> Text:
         line.append(" SIMULATED ", "bold white on red").append(" ")
     line.append(f"acceptd {daemon['version']} on {daemon['host']}: ", "bold")
     if daemon["running"]:
-        line.append(f"running (pid {daemon['pid']})", "green").append(f", page http://{daemon['listen']}/")
+        line.append(f"running (pid {daemon['pid']})", "green")
     else:
         line.append("not running", "bold red")
     line.append(f"  {up}/{len(servers)} up", "" if up == len(servers) else "bold red")
     line.append(f"  {rate(figures['generation_tokens_per_second'])} tokens/s")
     line.append(f"  {rate(figures['running'])} running, {rate(figures['waiting'])} waiting")
-    return line
+    # The last, as a narrow terminal cuts the line.
+    return line.append(f"  page http://{daemon['listen']}/") if daemon["running"] else line
 
 
 def fleet_lines(view: Mapping[str, Any]) -> list[Text]:
@@ -116,29 +123,37 @@ class Board:
 
     def __init__(self, groups: Sequence[Mapping[str, Any]], trends: Trends, now: datetime, width: int) -> None:
         hosts = {server.get("host") for group in groups for server in group["servers"]}
-        self._columns = [one for one in _COLUMNS if width >= one[2] and (one[0] != "host" or len(hosts) > 1)]
         self._rows = {
             server["name"]: _cells(server, trends, now, group["intent"])
             for group in groups
             for server in group["servers"]
         }
-        self._widths = {
-            name: max([len(name), *(cells[name].cell_len for cells in self._rows.values())])
-            for name, _, _ in self._columns
-        }
+        widths = {name: self._needed(name) for name in _COLUMNS
+                  if name not in _WANTED and (name != "host" or len(hosts) > 1)}
+        for name in _WANTED:
+            more = {**widths, name: self._needed(name)}
+            if name == "last hour":
+                more.pop(_HALF, None)
+            least = {**more, "acceptd": min(more.get("acceptd", 0), _LEAST_WORDS)}
+            if sum(least.values()) + len(more) - 1 <= width:
+                widths = more
+        self._widths = {name: widths[name] for name in _COLUMNS if name in widths}
+
+    def _needed(self, name: str) -> int:
+        return max([len(_HEADS.get(name, name)), *(cells[name].cell_len for cells in self._rows.values())])
 
     def table(self, servers: Sequence[Mapping[str, Any]], *, head: bool = True) -> Table:
         """These servers, one a line; `head` names the columns."""
         made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_header=head)
-        for name, justify, _ in self._columns:
+        for name, width in self._widths.items():
             # The last one may be cut; all others say a number or a name.
             is_last = name == "acceptd"
             made.add_column(
-                name, justify=justify, no_wrap=True, overflow="ellipsis",  # type: ignore[arg-type]
-                min_width=None if is_last else self._widths[name],
+                _HEADS.get(name, name), justify=_COLUMNS[name], no_wrap=True, overflow="ellipsis",  # type: ignore[arg-type]
+                min_width=None if is_last else width,
             )  # fmt: skip
         for server in servers:
-            made.add_row(*(self._rows[server["name"]][name] for name, _, _ in self._columns))
+            made.add_row(*(self._rows[server["name"]][name] for name in self._widths))
         return made
 
 
@@ -162,5 +177,13 @@ def _cells(server: Mapping[str, Any], trends: Trends, now: datetime, over: str) 
     }
     cells = {name: _text(text) for name, text in texts.items()}
     cells["state"] = Text(server["condition"].replace("_", " "), STYLES[server["level"]])
-    cells["last hour"] = Text(spark_text(trends.get(server["name"], ())), "cyan")
+    points = trends.get(server["name"], ())
+    cells["last hour"] = Text(spark_text(points), "cyan")
+    cells[_HALF] = Text(spark_text(_in_pairs(points)), "cyan")
     return cells
+
+
+def _in_pairs(points: Sequence[float | None]) -> list[float | None]:
+    """A history of half as many points, each the mean of what is known of two."""
+    pairs = [[one for one in points[index : index + 2] if one is not None] for index in range(0, len(points), 2)]
+    return [sum(pair) / len(pair) if pair else None for pair in pairs]

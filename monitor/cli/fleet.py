@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from monitor.app.membership import hosts_of
+from monitor.app.neighbours import Neighbours
 from monitor.cli.context import Context, find_config
+from monitor.clock import Clock
 from monitor.config.load import load, secret
 from monitor.errors import ConfigError, MonitorError, Problem, StoreError
+from monitor.model.alert import Alert
 from monitor.model.server import Group
-from monitor.report.others import Others, alerts_here, joined, read_others
+from monitor.report.others import Others, alerts_elsewhere, alerts_here, joined, read_others
 from monitor.report.trends import hour_trends
+from monitor.store import Store
 from monitor.store.api import Unit
 from monitor.store.opening import open_store
 from monitor.store.sql import SqlStore
@@ -67,6 +71,71 @@ def read_fleet(
     present = {host, *(one.name for one in hosts_of(unit, now) if one.silent_since is None)}
     groups = [Group(name=one["name"], servers=tuple(others.members(one["name"]))) for one in others.view["groups"]]
     return others, present, hour_trends(unit, groups, now) if trends else {}
+
+
+def alerts_of_fleet(
+    context: Context, ours: Sequence[Alert], since: datetime, now: datetime
+) -> tuple[list[tuple[Alert, str | None]], str]:
+    """`ours` and the alerts of all other hosts, each with its host, the oldest first; and why those are missing."""
+    host = context.running().host
+    found: list[tuple[Alert, str | None]] = [(alert, host) for alert in ours]
+    trouble = ""
+    with context.reading() as store, store.read() as unit:
+        known = alerts_here(unit)
+    with shared_store(context) as shared:
+        try:
+            with shared.read() as unit:
+                found += alerts_elsewhere(unit, since, now, known)
+        except StoreError as error:
+            trouble = f"the alerts of other hosts cannot be read: {error}"
+    return sorted(found, key=lambda one: one[0].active_since), trouble
+
+
+class FleetInSight:
+    """The fleet kept current beside this host's own figures, which its database neither delays nor stops."""
+
+    def __init__(self, context: Context, shared: Store, clock: Clock, window: float) -> None:
+        self._context = context
+        self._clock = clock
+        self._window = window
+        self._host = context.running().host
+        self._present = {self._host}
+        self._hour: Trends = {}
+        self._near = Neighbours(
+            shared, self._host, clock, trouble=lambda: "", present=lambda: self._present, read=self._read
+        )
+
+    def join(self, here: Mapping[str, Any]) -> tuple[dict[str, Any], Trends]:
+        """As `with_fleet`, with what was read last; it waits for nothing but, for a moment, the first reading."""
+        with self._context.reading() as store, store.read() as unit:
+            ours = alerts_here(unit)
+        others, trouble = self._near.look()
+        return joined(dict(here), others, self._host, present=self._present, trouble=trouble, ours=ours), self._hour
+
+    def close(self) -> None:
+        """Read no more."""
+        self._near.close()
+
+    def _read(self, unit: Unit) -> Others:
+        found, self._present, self._hour = read_fleet(
+            unit, self._host, self._clock.now(), self._window, trends=True
+        )
+        return found
+
+
+@contextmanager
+def fleet_in_sight(
+    context: Context, clock: Clock, window: float, *, wanted: bool
+) -> Iterator[Callable[[Mapping[str, Any]], tuple[dict[str, Any], Trends]]]:
+    """What makes of this host's view that of the fleet, for a command that looks again and again.
+
+    Where that is not wanted the view stays as it is. Raises ConfigError where hosts share no database.
+    """
+    if not wanted:
+        yield lambda here: (dict(here), {})
+        return
+    with shared_store(context) as shared, closing(FleetInSight(context, shared, clock, window)) as fleet:
+        yield fleet.join
 
 
 def _of_daemon(context: Context) -> Path | None:

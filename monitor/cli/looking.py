@@ -11,7 +11,7 @@ import typer
 from monitor import shipped
 from monitor.cli.board import Board, alert_lines, fleet_lines, group_line, headline
 from monitor.cli.context import Absent, Context
-from monitor.cli.fleet import Trends, with_fleet
+from monitor.cli.fleet import Trends, alerts_of_fleet, with_fleet
 from monitor.cli.output import (
     ago,
     console,
@@ -42,8 +42,11 @@ _FEW = 40
 #: Longest time that an option may name: moments that far back are still dates.
 _LONGEST_SECONDS = 100 * 365 * 86_400.0
 
+#: Said where hosts share a database and one was asked for.
+THIS_HOST_ALONE = "This host alone; with --fleet all that share its database."
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Fleet = Annotated[bool, typer.Option("--fleet", help="Servers of all hosts, from the database that they share.")]
+Fleet = Annotated[bool, typer.Option("--fleet", help="Those of all hosts, from the database that they share.")]
 
 
 def duration(text: str, option: str) -> float:
@@ -109,7 +112,7 @@ def status(
     with context.reading() as store, store.read() as unit:
         trends = {**theirs, **hour_trends(unit, context.running().groups, now)}
     if not fleet and context.running().shared:
-        console.print("This host alone; with --fleet all that share its database.", style="dim")
+        console.print(THIS_HOST_ALONE, style="dim")
     for line in (headline(view), *fleet_lines(view), *alert_lines(view, now)):
         console.print(line, soft_wrap=True)
     count = sum(len(one["servers"]) for one in groups)
@@ -275,21 +278,35 @@ def alerts(
     ctx: typer.Context,
     since: Annotated[str, typer.Option(help="Also those resolved in this time, e.g. 24h.")] = "24h",
     as_json: Json = False,
+    fleet: Fleet = False,
 ) -> None:
     """Alerts that are pending or firing, and those that ended lately."""
     now = SystemClock().now()
     start = now - timedelta(seconds=duration(since, "--since"))
     context: Context = ctx.obj
     with context.reading() as store, store.read() as unit:
-        found = [alert_view(alert) for alert in unit.alerts.since(start)]
+        ours = unit.alerts.since(start)
+    found = [alert_view(alert) for alert in ours]
+    if fleet:
+        pairs, trouble = alerts_of_fleet(context, ours, start, now)
+        found = [{**alert_view(alert), "host": host} for alert, host in pairs]
+        if trouble:
+            errors.print(trouble[:1].upper() + trouble[1:] + ".", style="bold red", markup=False, soft_wrap=True)
     if as_json:
         print_json(found)
         return
+    if not fleet and context.running().shared:
+        console.print(THIS_HOST_ALONE, style="dim")
     if not found:
         console.print("No alerts.", style="green")
         return
+    heads = ["state", "severity", "alert", "since", "what"]
     rows = [[a["state"], a["severity"], a["name"], ago(a["since"], now), a["summary"]] for a in found]
-    console.print(table(("state", "severity", "alert", "since", "what"), rows))
+    if fleet:
+        heads.insert(3, "host")
+        for row, one in zip(rows, found, strict=True):
+            row.insert(3, one["host"] or "–")
+    console.print(table(heads, rows))
     for one in (a for a in found if a["state"] == "firing" and a["causes"]):
         console.print(f"{one['summary']}: probable causes", style="bold", markup=False)
         for place, cause in enumerate(one["causes"], 1):

@@ -11,20 +11,24 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from monitor.cli.board import Board, Trends, alert_lines, group_line, headline
+from monitor.cli.board import Board, Trends, alert_lines, fleet_lines, group_line, headline
 from monitor.cli.context import Absent, Context
+from monitor.cli.fleet import fleet_in_sight
 from monitor.cli.keys import Keys
-from monitor.cli.looking import duration, known_groups, look
+from monitor.cli.looking import Fleet, duration, known_groups, look
 from monitor.cli.output import console
 from monitor.clock import Clock, SystemClock
 from monitor.report.trends import hour_trends
 
 #: Shortest time between two looks (seconds): figures move with the scrapes.
 _SHORTEST = 0.5
+#: Time that figures cover (seconds).
+_WINDOW_SECONDS = 300.0
 #: The trends of an hour are read again after so long (seconds).
 _TRENDS_SECONDS = 15.0
 #: Lines of alerts and pauses at most: the servers are what one keeps the terminal open for.
 _MOST_ALERTS = 6
+_ALONE = "this host alone; --fleet: all · "
 _HELP = "q ends · ↑↓ PgUp PgDn scroll · g next group"
 
 
@@ -34,37 +38,45 @@ class Place:
 
     first: int = 0
     group: str | None = None
+    #: What else stands at the foot.
+    note: str = ""
 
 
 def watch(
     ctx: typer.Context,
     every: Annotated[str, typer.Option(help="Time between two looks, e.g. 2s.")] = "2s",
     group: Annotated[str, typer.Option(help="Only this group.")] = "",
+    fleet: Fleet = False,
 ) -> None:
     """Keep the fleet on the terminal: acceptance, length, step time, load, and what acceptd would do."""
     context: Context = ctx.obj
     pause = max(_SHORTEST, duration(every, "--every"))
-    known_groups(context.running(), group)
+    if not fleet:
+        known_groups(context.running(), group)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise Absent("watch needs a terminal; `acceptd status` prints the same once")
-    watch_fleet(context, console, SystemClock(), Keys(), pause, Place(group=group or None))
+    note = _ALONE if context.running().shared and not fleet else ""
+    watch_fleet(context, console, SystemClock(), Keys(), pause, Place(group=group or None, note=note), fleet=fleet)
 
 
 def watch_fleet(
-    context: Context, out: Console, clock: Clock, keys: Keys, pause: float, place: Place
+    context: Context, out: Console, clock: Clock, keys: Keys, pause: float, place: Place, *, fleet: bool = False
 ) -> None:
     """Look, show, wait for a key or the next look, until q is pressed or the terminal goes away."""
     trends: Trends = {}
     read_at = float("-inf")
-    with keys, Live(console=out, screen=True, auto_refresh=False) as live:
+    with (
+        fleet_in_sight(context, clock, _WINDOW_SECONDS, wanted=fleet) as joined,
+        keys, Live(console=out, screen=True, auto_refresh=False) as live,
+    ):  # fmt: skip
         while True:
             now = clock.now()
-            view = look(context, now, 300.0)
+            view, theirs = joined(look(context, now, _WINDOW_SECONDS))
             if clock.monotonic() - read_at > _TRENDS_SECONDS:
                 with context.reading() as store, store.read() as unit:
                     trends = hour_trends(unit, context.running().groups, now)
                 read_at = clock.monotonic()
-            live.update(screen(view, trends, place, out.width, out.height, clock), refresh=True)
+            live.update(screen(view, {**theirs, **trends}, place, out.width, out.height, clock), refresh=True)
             key = keys.pressed(pause)
             if key in ("q", "Q", "\x03", "\x04"):
                 return
@@ -74,7 +86,7 @@ def watch_fleet(
 def screen(view: dict[str, Any], trends: Trends, place: Place, width: int, height: int, clock: Clock) -> Group:
     """One screenful: the fleet in a line, what fires, then as many servers as fit."""
     now = clock.now()
-    head: list[Text] = [headline(view)]
+    head: list[Text] = [headline(view), *fleet_lines(view)]
     alerts = alert_lines(view, now)
     head += alerts[:_MOST_ALERTS]
     if len(alerts) > _MOST_ALERTS:
@@ -82,8 +94,10 @@ def screen(view: dict[str, Any], trends: Trends, place: Place, width: int, heigh
     groups = [one for one in view["groups"] if place.group in (None, one["name"])]
     room = max(1, height - len(head) - 2)
     parts, hidden = _fitting(groups, Board(groups, trends, now, width), place, width, room)
+    if not groups and place.group is not None:
+        parts.append(_cut(Text(f"No group {place.group!r} is known; g shows all."), width))
     more = f"{hidden} lines above or below · " if hidden else ""
-    foot = Text(f"{now:%H:%M:%S} UTC · {more}{_HELP}", "dim")
+    foot = Text(f"{now:%H:%M:%S} UTC · {more}{place.note}{_HELP}", "dim")
     return Group(*(_cut(line, width) for line in head), Text(), *parts, _cut(foot, width))
 
 

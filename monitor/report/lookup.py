@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -90,9 +91,15 @@ def decisions_since(unit: Unit, group: str | None, since: datetime) -> list[dict
     return [decision_view(decision) for decision in reversed(found)]
 
 
-def alerts_since(unit: Unit, since: datetime, now: datetime) -> dict[str, list[dict[str, Any]]]:
-    """Alerts that fire, that are pending, and that resolved after `since`; the newest first."""
-    found = sorted(unit.alerts.since(since), key=lambda alert: alert.active_since, reverse=True)
+def alerts_since(
+    unit: Unit, since: datetime, now: datetime, but: Collection[tuple[Fingerprint, datetime]] = ()
+) -> dict[str, list[dict[str, Any]]]:
+    """Alerts that fire, that are pending, and that resolved after `since`; the newest first.
+
+    Those in `but` (fingerprint, beginning) are left out.
+    """
+    found = [alert for alert in unit.alerts.since(since) if (alert.fingerprint, alert.active_since) not in but]
+    found.sort(key=lambda alert: alert.active_since, reverse=True)
     silences = unit.silences.active(now)
     return {
         state.value: [

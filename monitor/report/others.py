@@ -47,6 +47,20 @@ def alerts_here(unit: Unit) -> set[tuple[Fingerprint, datetime]]:
     return {(alert.fingerprint, alert.active_since) for alert in unit.alerts.all()}
 
 
+def alerts_elsewhere(
+    unit: Unit, since: datetime, now: datetime, ours: Collection[tuple[Fingerprint, datetime]]
+) -> list[tuple[Alert, str | None]]:
+    """Alerts of the fleet's database that go on or ended at or after `since`, but `ours`; each with its host.
+
+    None where it is about a group, which may stand on several.
+    """
+    hosts = {str(one.server): one.host for one in unit.servers.all(now)}
+    return [
+        (alert, hosts.get(alert.labels.get("server", ""), alert.labels.get("host")))
+        for alert in unit.alerts.since(since) if (alert.fingerprint, alert.active_since) not in ours
+    ]
+
+
 def read_others(
     unit: Unit, host: str, now: datetime, *, window_seconds: float = WINDOW_SECONDS,
     trends: Mapping[str, Sequence[float | None]] | None = None,

@@ -91,10 +91,38 @@ class TestWhatItShows:
             assert len(lines) <= height
             assert all(len(line) <= width for line in lines)
 
-    def test_what_matters_least_gives_way_to_a_narrow_terminal(self, folder: Path) -> None:
-        wide, narrow = screens(folder, width=160)[0], screens(folder, width=70)[0]
-        assert "method" in wide and "method" not in narrow
-        assert all(word in narrow for word in ("accept.", "length", "tokens/s", "53.7%"))
+    @pytest.mark.parametrize(
+        ("width", "there", "gone"),
+        [(160, "method last hour KV read acceptd", ""), (100, "last hour run acceptd", "method read"),
+         (70, "tokens/s wait step", "last KV method read"), (40, "accept. length", "wait step run")],
+    )  # fmt: skip
+    def test_what_matters_least_gives_way_to_a_narrow_terminal(
+        self, folder: Path, width: int, there: str, gone: str
+    ) -> None:
+        head = next(line for line in screens(folder, width=width)[0].splitlines() if line.startswith("server"))
+        assert all(word in head for word in there.split()), head
+        assert not any(word in head.split() for word in gone.split()), head
+
+    def test_short_names_leave_room_for_more(self) -> None:
+        figures = {"acceptance_rate": 0.7, "acceptance_length": 2.4, "step_seconds": 0.01, "running": 3.0,
+                   "generation_tokens_per_second": 7000.0, "waiting": 0.0, "kv_usage": 0.04}
+        server = {"name": "a1", "figures": figures, "num_speculative_tokens": 3, "method": "mtp", "last_ok": None,
+                  "intent": "", "condition": "ok", "level": "ok"}
+        trends = {"a1": [0.1, 0.1, 0.9, None, *[0.5] * 16]}
+        for width, heads in ((80, "k accept. last hour length step tokens/s run wait KV acceptd"),
+                             (60, "k accept. length step tokens/s wait acceptd")):
+            out = Console(file=io.StringIO(), width=width)
+            out.print(Board([{"intent": "", "servers": [server]}], trends, CLOCK.now(), width).table([server]))
+            head, row = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+            assert head.split() == ["server", "state", *heads.split()]
+            assert len(row) <= width
+        # Where the last hour has no room for twenty points there are ten, each of two.
+        narrow = Console(file=io.StringIO(), width=80)
+        narrow.print(Board([{"intent": "", "servers": [server]}], trends, CLOCK.now(), 80).table([server]))
+        assert "▁█▅▅▅▅▅▅▅▅ " in narrow.file.getvalue()  # type: ignore[attr-defined]
+
+    def test_a_narrow_terminal_shows_how_the_fleet_is_before_where_its_page_is(self, folder: Path) -> None:
+        assert "4/4 up" in screens(folder, width=60)[0]
 
 
 class TestKeys:
