@@ -130,13 +130,22 @@ class Orders:
                 raise ActionError(f"{server} was restarted once for this incident", reason="once_an_incident")
         return self.begin(decision, requested_by, now, by_operator=by_operator)
 
-    def roll_back(self, name: GroupName, author: str, now: datetime) -> tuple[Rollout, list[RolloutEvent]]:
+    def roll_back(
+        self, name: GroupName, author: str, now: datetime, *, of: RolloutId | None = None
+    ) -> tuple[Rollout, list[RolloutEvent]]:
         """Go back: call the active rollout off; else to the last good setting that servers have left, by whatever hand;
         else undo the last rollout that was kept.
+
+        Raises ActionError where a certain rollout was meant (`of`) and that is neither: another would be undone.
         """
         group = self._group(name)
         with self._store.write() as unit:
             active = unit.rollouts.active(name)
+            if of is not None:
+                meant = active or _kept_changes(unit, name, now)[-1:]
+                if of not in [rollout.id for rollout in meant]:
+                    instead = f"`acceptd rollback {name}` goes back from {meant[0].id}" if meant else "nothing is"
+                    raise ActionError(f"{of} is not to go back from now: {instead}", reason="nothing_to_do")
             if active:
                 return self._call_off(unit, active[0], author, now)
         back = self._to_last_good(group) or self._undo(group, now)
@@ -173,7 +182,7 @@ class Orders:
 
     def _undo(self, group: Group, now: datetime) -> _Back:
         with self._store.read() as unit:
-            past = [r for r in unit.rollouts.since(group.name, now - timedelta(days=90)) if _kept_a_change(r)]
+            past = _kept_changes(unit, group.name, now)
             if not past:
                 raise ActionError(f"group {group.name} has no change to go back from", reason="nothing_to_do")
             last = past[-1]
@@ -249,8 +258,12 @@ class _Back:
     why: str
 
 
-def _kept_a_change(rollout: Rollout) -> bool:
-    return rollout.state is RolloutState.PROMOTED and rollout.current != rollout.proposed
+def _kept_changes(unit: Unit, group: GroupName, now: datetime) -> list[Rollout]:
+    """Rollouts of the last 90 days that changed the setting for good, the newest last."""
+    return [
+        rollout for rollout in unit.rollouts.since(group, now - timedelta(days=90))
+        if rollout.state is RolloutState.PROMOTED and rollout.current != rollout.proposed
+    ]
 
 
 def _order(

@@ -17,6 +17,7 @@ from monitor.errors import ActionError, StoreError
 from monitor.model.alert import Alert, AlertState
 from monitor.model.decision import Decision, DecisionState, Reason
 from monitor.model.record import PLAN, AuditEntry, Command, CommandKind, Evidence
+from monitor.model.rollout import RolloutId
 from monitor.model.server import Group, GroupName, ServerName
 from monitor.store import Store
 from monitor.store.api import Unit
@@ -141,7 +142,8 @@ class Actor:
         if command.kind is CommandKind.REPORT:
             return self._make_report(command.author)
         if command.kind is CommandKind.ROLLBACK:
-            rollout, _ = self._orders.roll_back(self._group_of(command.subject), command.author, now)
+            of = None if command.subject in self._groups else RolloutId(command.subject)
+            rollout, _ = self._orders.roll_back(self._group_of(command.subject), command.author, now, of=of)
             to = rollout.current if rollout.outcome is not None else rollout.proposed
             return f"going back: rollout {rollout.id} to {to.describe()}"
         if command.kind is CommandKind.PLAN:

@@ -109,7 +109,9 @@ def add_routes(app: Flask, source: Source, target: float) -> None:
 
     @app.get("/rollouts/<name>")
     def rollout(name: str) -> Response:
-        return page("rollout", found=source.rollout(name) or abort(404, f"no rollout {name!r}"))
+        found = source.rollout(name) or abort(404, f"no rollout {name!r}")
+        others = source.rollouts(found["rollout"]["group"], 90.0)
+        return page("rollout", found=found, goes_back=_goes_back(found["rollout"], others))
 
     @app.get("/silences")
     def silences() -> Response:
@@ -174,6 +176,15 @@ def _charts(history: Plain | None, target: float) -> dict[str, Any]:
         return {"history": None, "drawings": [], "band": "", "numbers": [], "heads": NUMBER_HEADS}
     return {"history": history, "drawings": drawings(history, target), "band": band(history),
             "numbers": numbers(history), "heads": NUMBER_HEADS}  # fmt: skip
+
+
+def _goes_back(rollout: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether going back would undo this rollout: it is under way, or the last that was kept in its group."""
+    under_way = [one["id"] for one in others if one["state"] == "active"]
+    kept = [one for one in others if one["state"] == "promoted" and one["from"] != one["to"]]
+    if under_way or not kept:
+        return rollout["id"] in under_way
+    return bool(rollout["id"] == kept[0]["id"] and kept[0]["outcome"] != "restored")
 
 
 def _with_courses(

@@ -13,11 +13,11 @@ from monitor.cycle.history import History
 from monitor.cycle.planning import Planner
 from monitor.errors import StoreError
 from monitor.model.alert import Alert, AlertState, fingerprint
-from monitor.model.decision import Action, DecisionState
+from monitor.model.decision import Action, DecisionState, Precondition
 from monitor.model.record import Command, CommandKind
 from monitor.model.rollout import Outcome, RolloutState
 from monitor.model.server import GroupName, ServerName
-from tests.fakes.fake_world import LIMITS, WORSE, World
+from tests.fakes.fake_world import LIMITS, WORSE, World, tokens
 from tests.fakes.memory_store import MemoryStore
 
 
@@ -199,6 +199,26 @@ class TestRequests:
         assert answer == f"going back: rollout {desk.world.rollout().id} to ngram, 2 tokens"
         desk.until_quiet()
         assert desk.world.server.tokens == 2
+
+    def test_one_rollout_is_gone_back_from_and_never_another_in_its_stead(self) -> None:
+        """Given a page of a rollout that was overtaken, or undone by itself, its button does not undo a good one."""
+        desk = Desk()
+        desk.apply(desk.decide(3))
+        desk.until_quiet()
+        first = desk.world.rollout().id
+        desk.apply(desk.decide(4, current=tokens(3), precondition=Precondition({}, tokens(3))))
+        desk.until_quiet()
+        second = desk.world.rollout().id
+        assert second != first and desk.world.server.tokens == 4
+        answer = desk.ask(CommandKind.ROLLBACK, first)
+        assert answer == (
+            f"refused (nothing_to_do): {first} is not to go back from now: `acceptd rollback g` goes back from {second}"
+        )
+        desk.until_quiet()
+        assert desk.world.server.tokens == 4
+        assert desk.ask(CommandKind.ROLLBACK, second).startswith("going back")
+        desk.until_quiet()
+        assert desk.world.server.tokens == 3
 
     def test_a_report_is_made_for_whoever_asks(self) -> None:
         assert Desk().ask(CommandKind.REPORT) == "report for ann"

@@ -211,6 +211,15 @@ class TestReports:
         assert site.web.get("/report/2026-W47/json").status_code == 404
 
 
+class TestGoingBack:
+    @pytest.mark.parametrize(
+        ("rollout", "words"), [("r-one", ">Go back<"), ("r-two", ""), ("r-three", ">Call it off and go back<")]
+    )
+    def test_only_what_would_be_undone_has_the_button(self, site: Site, rollout: str, words: str) -> None:
+        said = site.text(f"/rollouts/{rollout}")
+        assert words in said and ("/rollback" in said) is bool(words)
+
+
 class TestActing:
     @pytest.mark.parametrize(
         ("path", "kind", "subject"),
