@@ -136,7 +136,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found <= _LONGEST_SECONDS:
-        raise ConfigError([Problem("for", repr(text), f"{DURATION_FORM.partition(';')[0]}, at most 365d")])
+        raise ConfigError([Problem("for", repr(text), f"{DURATION_FORM.partition(';')[0]}), at most 365d")])
     return found
 
 

@@ -286,7 +286,7 @@ def alerts(
     context: Context = ctx.obj
     with context.reading() as store, store.read() as unit:
         ours = unit.alerts.since(start)
-    found = [alert_view(alert) for alert in ours]
+    found, trouble = [alert_view(alert) for alert in ours], ""
     if fleet:
         pairs, trouble = alerts_of_fleet(context, ours, start, now)
         found = [{**alert_view(alert), "host": host} for alert, host in pairs]
@@ -298,7 +298,7 @@ def alerts(
     if not fleet and context.running().shared:
         console.print(THIS_HOST_ALONE, style="dim")
     if not found:
-        console.print("No alerts.", style="green")
+        console.print(f"No alerts{' of this host' if trouble else ''}.", style="" if trouble else "green")
         return
     heads = ["state", "severity", "alert", "since", "what"]
     rows = [[a["state"], a["severity"], a["name"], ago(a["since"], now), a["summary"]] for a in found]

@@ -282,7 +282,7 @@ class TestActing:
             ({"matchers": "server", "for": "4h"}, "LABEL=VALUE"),
             ({"matchers": "server=~(", "for": "4h"}, "a valid regular expression"),
             ({"matchers": "server=a", "for": "4"}, "a duration"),
-            ({"matchers": "server=a", "for": "400d"}, "at most 365d"),
+            ({"matchers": "server=a", "for": "400d"}, "largest first), at most 365d"),
         ],
     )  # fmt: skip
     def test_a_silence_that_cannot_be_says_why(self, site: Site, form: dict[str, str], words: str) -> None:
