@@ -44,6 +44,9 @@ SPANS = {
         Span("90d", 90 * 86_400.0, 12 * 3600.0),
     )
 }
+#: Latencies are read of so much time of servers (seconds): half a second of the processor for eight over 30 days. Of
+#: more, histograms would be read for long, for a few curves.
+_DETAILED_SECONDS = 8 * SPANS["30d"].seconds
 
 
 def load_pairs(
@@ -100,8 +103,7 @@ def history(unit: Unit, servers: Sequence[ServerName], span: Span, now: datetime
     start = max(start, min(begun, default=start))
     shown = next(one for one in SPANS.values() if one.seconds >= (now - start).total_seconds() - 1.0)
     coarse = next((step for step in (_COARSEST_SECONDS, _COARSE_SECONDS) if step <= shown.step), None)
-    # Positions and histograms of many servers over months would be read for a few curves.
-    details = len(servers) * shown.seconds <= 8 * SPANS["7d"].seconds
+    details = len(servers) * shown.seconds <= _DETAILED_SECONDS
     found = load_pairs(unit, servers, start, now, coarse=coarse, details=details, known=lives)
     pairs = [pair for own in found.values() for pair in own]
     start = max(start, min((interval.start for _, interval in pairs), default=start))
@@ -114,6 +116,7 @@ def history(unit: Unit, servers: Sequence[ServerName], span: Span, now: datetime
         "until": now.isoformat(),
         "span": span.name,
         "step_seconds": step,
+        "has_latencies": details,
         "rows": history_rows(pairs, start, now, step),
         "settings": settings_over_time(pairs),
         "changes": [change_view(change) for change in sorted(changes, key=change_began)],
