@@ -157,7 +157,8 @@ class Actor:
 
     def _begin(self, decision: Decision, author: str, now: datetime, plan: str | None = None) -> str:
         rollout, _ = self._orders.begin(decision, author, now, by_operator=True, expected_plan=plan)
-        return f"started rollout {rollout.id}: {rollout.current.describe()} -> {rollout.proposed.describe()}"
+        old, new = rollout.current.describe(), rollout.proposed.describe()
+        return f"started rollout {rollout.id}: {f'{old} -> {new}' if old != new else f'restart with {new}'}"
 
     def _plan(self, decision: Decision, request: str, now: datetime) -> str:
         """Make the plan anew and keep it under the id of the request."""

@@ -200,6 +200,11 @@ class TestRequests:
         desk.until_quiet()
         assert desk.world.server.tokens == 2
 
+    def test_a_restart_with_the_same_setting_is_told_as_one(self) -> None:
+        desk = Desk()
+        answer = desk.ask(CommandKind.APPROVE, desk.decide(2, action=Action.RESTART))
+        assert answer == f"started rollout {desk.world.rollout().id}: restart with ngram, 2 tokens"
+
     def test_one_rollout_is_gone_back_from_and_never_another_in_its_stead(self) -> None:
         """Given a page of a rollout that was overtaken, or undone by itself, its button does not undo a good one."""
         desk = Desk()
