@@ -14,7 +14,6 @@ from monitor.cli.context import Context, find_config
 from monitor.clock import Clock
 from monitor.config.load import load, secret
 from monitor.errors import ConfigError, MonitorError, Problem, StoreError
-from monitor.model.alert import Alert
 from monitor.model.server import Group
 from monitor.report.others import Others, alerts_elsewhere, alerts_here, joined, read_others
 from monitor.report.trends import hour_trends
@@ -74,11 +73,11 @@ def read_fleet(
 
 
 def alerts_of_fleet(
-    context: Context, ours: Sequence[Alert], since: datetime, now: datetime
-) -> tuple[list[tuple[Alert, str | None]], str]:
+    context: Context, ours: Sequence[Mapping[str, Any]], since: datetime, now: datetime
+) -> tuple[list[dict[str, Any]], str]:
     """`ours` and the alerts of all other hosts, each with its host, the oldest first; and why those are missing."""
     host = context.running().host
-    found: list[tuple[Alert, str | None]] = [(alert, host) for alert in ours]
+    found = [{**alert, "host": host} for alert in ours]
     trouble = ""
     with context.reading() as store, store.read() as unit:
         known = alerts_here(unit)
@@ -88,7 +87,7 @@ def alerts_of_fleet(
                 found += alerts_elsewhere(unit, since, now, known)
         except StoreError as error:
             trouble = f"the alerts of other hosts cannot be read: {error}"
-    return sorted(found, key=lambda one: one[0].active_since), trouble
+    return sorted(found, key=lambda one: str(one["since"])), trouble
 
 
 class FleetInSight:

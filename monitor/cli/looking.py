@@ -34,7 +34,7 @@ from monitor.report.history import history_rows, load_pairs
 from monitor.report.lookup import explain, find_decision
 from monitor.report.overview import overview
 from monitor.report.trends import hour_trends
-from monitor.report.views import alert_view, change_view
+from monitor.report.views import change_view, told_alert
 from monitor.store.api import Unit
 
 #: Up to so many servers `status` shows each; of more only those that are not well.
@@ -285,11 +285,10 @@ def alerts(
     start = now - timedelta(seconds=duration(since, "--since"))
     context: Context = ctx.obj
     with context.reading() as store, store.read() as unit:
-        ours = unit.alerts.since(start)
-    found, trouble = [alert_view(alert) for alert in ours], ""
+        silences = unit.silences.active(now)
+        found, trouble = [told_alert(alert, silences, now) for alert in unit.alerts.since(start)], ""
     if fleet:
-        pairs, trouble = alerts_of_fleet(context, ours, start, now)
-        found = [{**alert_view(alert), "host": host} for alert, host in pairs]
+        found, trouble = alerts_of_fleet(context, found, start, now)
         if trouble:
             errors.print(trouble[:1].upper() + trouble[1:] + ".", style="bold red", markup=False, soft_wrap=True)
     if as_json:
@@ -301,7 +300,7 @@ def alerts(
         console.print(f"No alerts{' of this host' if trouble else ''}.", style="" if trouble else "green")
         return
     heads = ["state", "severity", "alert", "since", "what"]
-    rows = [[a["state"], a["severity"], a["name"], ago(a["since"], now), a["summary"]] for a in found]
+    rows = [[a["state"], a["severity"], a["name"], ago(a["since"], now), _what(a)] for a in found]
     if fleet:
         heads.insert(3, "host")
         for row, one in zip(rows, found, strict=True):
@@ -311,6 +310,11 @@ def alerts(
         console.print(f"{one['summary']}: probable causes", style="bold", markup=False)
         for place, cause in enumerate(one["causes"], 1):
             console.print(f"  {place}. {cause}", markup=False)
+
+
+def _what(alert: dict[str, Any]) -> str:
+    by = f", {alert['acknowledged_by']} is on it" if alert["acknowledged_by"] else ""
+    return f"{alert['summary']}{by}{' [silenced]' if alert['silenced'] else ''}"
 
 
 def runbook(

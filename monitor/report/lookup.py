@@ -12,7 +12,6 @@ from monitor.model.record import SCHEDULE, WORKED_OUT, group_scope, server_scope
 from monitor.model.rollout import ChangeId, Rollout, RolloutId
 from monitor.model.server import GroupName, ServerName
 from monitor.report.views import (
-    alert_view,
     audit_view,
     change_view,
     decision_view,
@@ -20,6 +19,7 @@ from monitor.report.views import (
     report_view,
     rollout_view,
     silence_view,
+    told_alert,
 )
 from monitor.store.api import Unit
 
@@ -103,7 +103,7 @@ def alerts_since(
     silences = unit.silences.active(now)
     return {
         state.value: [
-            {**alert_view(alert), "silenced": any(silence.mutes(alert.labels, now) for silence in silences)}
+            told_alert(alert, silences, now)
             for alert in found
             if alert.state is state
         ]
@@ -118,7 +118,7 @@ def alert_in_full(unit: Unit, name: str, now: datetime) -> dict[str, Any] | None
         return None
     muting = [one for one in unit.silences.active(now) if one.mutes(alert.labels, now)]
     return {
-        "alert": alert_view(alert),
+        "alert": told_alert(alert, muting, now),
         "silenced_by": [silence_view(silence, now) for silence in muting],
         "trail": [audit_view(entry) for entry in unit.audit.of(alert.fingerprint)],
     }

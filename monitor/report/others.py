@@ -13,6 +13,7 @@ from monitor.model.server import Server, ServerName
 from monitor.report.assemble import with_known
 from monitor.report.overview import WINDOW_SECONDS, overview, together
 from monitor.report.trends import day_trends
+from monitor.report.views import told_alert
 from monitor.store.api import Unit
 
 _SHOWN = (AlertState.PENDING, AlertState.FIRING)
@@ -49,14 +50,16 @@ def alerts_here(unit: Unit) -> set[tuple[Fingerprint, datetime]]:
 
 def alerts_elsewhere(
     unit: Unit, since: datetime, now: datetime, ours: Collection[tuple[Fingerprint, datetime]]
-) -> list[tuple[Alert, str | None]]:
+) -> list[dict[str, Any]]:
     """Alerts of the fleet's database that go on or ended at or after `since`, but `ours`; each with its host.
 
-    None where it is about a group, which may stand on several.
+    That is None where it is about a group, which may stand on several.
     """
     hosts = {str(one.server): one.host for one in unit.servers.all(now)}
+    silences = unit.silences.active(now)
     return [
-        (alert, hosts.get(alert.labels.get("server", ""), alert.labels.get("host")))
+        {**told_alert(alert, silences, now),
+         "host": hosts.get(alert.labels.get("server", ""), alert.labels.get("host"))}
         for alert in unit.alerts.since(since) if (alert.fingerprint, alert.active_since) not in ours
     ]
 

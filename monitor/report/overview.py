@@ -22,7 +22,7 @@ from monitor.report.figures import FIGURES
 from monitor.report.history import load_pairs
 from monitor.report.intent import condition, group_intent, server_intent
 from monitor.report.slo_view import slo_view
-from monitor.report.views import alert_view, change_view, decision_view, pause_view, rollout_view
+from monitor.report.views import change_view, decision_view, pause_view, rollout_view, told_alert
 from monitor.signals.build import signals
 from monitor.slo.burn import SloStatus
 from monitor.store.api import Unit
@@ -59,7 +59,7 @@ def overview(
     pauses = unit.pauses.active(now)
     silences = unit.silences.active(now)
     firing = [
-        {**alert_view(alert), "silenced": any(silence.mutes(alert.labels, now) for silence in silences)}
+        told_alert(alert, silences, now)
         for alert in sorted(alerts, key=lambda alert: (_LOUDEST_FIRST.index(alert.severity), alert.active_since))
     ]
     shown = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +29,11 @@ def alert_view(alert: Alert) -> dict[str, Any]:
         "runbook": alert.annotations.get("runbook"),
         "causes": list(alert.causes),
     }
+
+
+def told_alert(alert: Alert, silences: Iterable[Silence], now: datetime) -> dict[str, Any]:
+    """An alert as plain data, and whether a silence keeps it from being told."""
+    return {**alert_view(alert), "silenced": any(silence.mutes(alert.labels, now) for silence in silences)}
 
 
 def change_began(change: Change) -> datetime:

@@ -193,6 +193,13 @@ class TestStatus:
         assert acceptd("--data-dir", folder, "status", "--group", "nope").code == 3
 
 
+def test_alerts_say_who_is_on_them_and_which_are_silenced(acceptd: Run, folder: Path) -> None:
+    said = acceptd("--data-dir", folder, "alerts").out
+    assert re.search(r"HighPreemptions.*\[silenced\]", said) and not re.search(r"AcceptanceCliff.*\[silenced\]", said)
+    found = {one["name"]: one["silenced"] for one in acceptd("--data-dir", folder, "alerts", "--json").json()}
+    assert found["HighPreemptions"] and not found["AcceptanceCliff"]
+
+
 @pytest.mark.parametrize(
     ("silenced", "words"),
     [((False, False), ["PAGE a", "PAGE b"]), ((False, True), ["PAGE a", "1 silenced."]),
