@@ -10,7 +10,7 @@ import requests
 
 from monitor.clock import Clock
 from monitor.model.notice import Notice
-from monitor.notify.blocks import render
+from monitor.notify.blocks import TEXT_LIMIT, cut, render
 from monitor.notify.faults import no_answer
 from monitor.notify.receiver import FIRST, Attempt, Root
 from monitor.notify.slack_errors import slack_error
@@ -36,7 +36,8 @@ class SlackWebhook:
             note = "A webhook cannot edit or thread: this follows an earlier message."
             message["blocks"].append({"type": "context", "elements": [{"type": "mrkdwn", "text": note}]})
         if notice.attachments:
-            note = "A webhook cannot attach files: the report lies on the host that sent this."
+            places = ", ".join(notice.attachments)
+            note = cut(f"A webhook cannot attach files: they lie on the host that sent this, {places}", TEXT_LIMIT)
             message["blocks"].append({"type": "context", "elements": [{"type": "mrkdwn", "text": note}]})
         try:
             answer = requests.post(self._url, json=message, timeout=_TIMEOUT_SECONDS, allow_redirects=False)

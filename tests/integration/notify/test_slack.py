@@ -131,6 +131,8 @@ def test_a_webhook_posts_and_says_that_it_cannot_edit(slack: SlackServer) -> Non
     assert receiver.deliver(notice(), None) is None
     receiver.deliver(notice(kind=NoticeKind.ALERT_RESOLVED, edits_root=True), None)
     assert "cannot edit" in slack.messages[1].whole()
+    receiver.deliver(notice(kind=NoticeKind.REPORT, attachments=("/var/lib/acceptd/reports/a.html",)), None)
+    assert "on the host that sent this, /var/lib/acceptd/reports/a.html" in slack.messages[2].whole()
 
 
 @pytest.mark.parametrize(

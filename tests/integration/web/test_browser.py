@@ -124,6 +124,10 @@ def test_the_report_prints_on_paper_and_can_be_read_in_the_dark(browser: Browser
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)" != shown
         look_at(page, "/report", "print")
+        # A4 less a centimetre on either side: paper does not scroll.
+        page.set_viewport_size({"width": 718, "height": 1000})
+        fits = "[...document.querySelectorAll('.card')].every(card => card.scrollWidth <= card.clientWidth)"
+        assert page.evaluate(fits)
         paper = page.pdf(format="A4")
         assert paper.startswith(b"%PDF") and len(paper) > 20_000
 

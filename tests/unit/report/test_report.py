@@ -171,6 +171,16 @@ def test_what_fires_is_told_pages_first_and_what_is_of_no_group_too() -> None:
     assert "; 3 pages;" in report.headline and report.groups[0].pages == 2
 
 
+def test_servers_without_data_are_something_to_look_into() -> None:
+    groups = [Group(name=GroupName("chat"), servers=tuple(ServerName(f"chat-{n}") for n in range(1, 9)))]
+    report = built(groups=groups, decisions={}, changes=[])
+    (todo,) = report.todo
+    assert todo.text == (
+        "Find out why there is no data of chat-2, chat-3, chat-4, chat-5, chat-6 and 2 more in the whole period."
+    )
+    assert report.headline.startswith("8 servers in 1 group; no data of 7 of them; no changes")
+
+
 def test_an_incident_says_how_long_it_was_and_whether_it_called_anybody() -> None:
     over = story.alert("ServerDown", "page", END, hours=5, resolved=4.5, server="chat-1", group="chat")
     silent = replace(story.alert("NoSamples", "page", END, hours=5, resolved=4, server="chat-1", group="chat"),
