@@ -39,7 +39,7 @@ def every_problem(
             config = Config.model_validate(left)
         except ValidationError:
             return found, None, None
-    found += contradictions(document.file, config)
+    found += contradictions(document, config)
     rules: LoadedRules | None = None
     try:
         rules = load_configured_rules(config)

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from monitor.config.model import Config
 from monitor.config.routes import route_problems
 from monitor.config.servers import Driver, DriverKind, ServerConfig
 from monitor.errors import ConfigError, Problem
-from monitor.model.document import Document, one_of, parse_document
+from monitor.model.document import EXPECTED, Document, one_of, parse_document
 from monitor.notify.webhook import address, signing_key
 
 #: Environment variables override settings: ACCEPTD_ + the path in capitals, levels joined by two underscores.
@@ -38,7 +39,7 @@ def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Config:
         config = Config.model_validate(document.value)
     except ValidationError as error:
         raise ConfigError(validation_problems(document, error)) from None
-    problems = contradictions(document.file, config)
+    problems = contradictions(document, config)
     if problems:
         raise ConfigError(problems)
     return config
@@ -58,11 +59,19 @@ def validation_problems(document: Document, error: ValidationError) -> list[Prob
     return [_problem(document, entry) for entry in error.errors()]
 
 
-def contradictions(file: str, config: Config) -> list[Problem]:
+def contradictions(document: Document, config: Config) -> list[Problem]:
     """What is wrong though every setting by itself is right."""
+    file = document.file
     problems = [*_contradictions(file, config), *_unreadable_files(file, config)]
     # What is in a file can be judged where every file can be read.
-    return problems or list(_unfit_secrets(file, config))
+    return [_located(document, problem) for problem in problems or _unfit_secrets(file, config)]
+
+
+def _located(document: Document, problem: Problem) -> Problem:
+    """The problem with the line of its setting; of several (`servers: a, b`) with that of their section."""
+    keys = re.findall(r"[^.\[\]]+", problem.path.partition(": ")[0])
+    mark = document.mark(tuple(int(key) if key.isdigit() else key for key in keys))
+    return replace(problem, file=f"{document.file}:{mark.line}:{mark.column}") if document.marks else problem
 
 
 def _read(path: Path) -> Document:
@@ -103,8 +112,8 @@ def _problem(document: Document, error: Any) -> Problem:
         return document.problem(loc, "a value (it has no default)", found="nothing")
     if error["type"] == "extra_forbidden":
         return document.problem(loc, one_of(str(loc[-1]), _known_keys(loc)), found="an unknown key")
-    expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    expected = expected.replace("String should match pattern", "text that matches")
+    text = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    expected = EXPECTED.get(error["type"], text).replace("String should match pattern", "text that matches")
     if any(_is_secret(part) for part in loc if isinstance(part, str)) or (loc[0], loc[-1]) == ("webhooks", "url"):
         return document.problem(loc, expected, found="<secret>")
     return document.problem(loc, expected, found=without_password(document.found(loc)))

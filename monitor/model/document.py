@@ -89,7 +89,7 @@ class Document:
                 expected, found = one_of(str(loc[-1]), allowed), "an unknown key"
             else:
                 text = entry["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-                expected = _EXPECTED.get(entry["type"], text)
+                expected = EXPECTED.get(entry["type"], text)
             if loc and loc[-1] == "[key]":
                 loc, found = loc[:-1], f"the key {shown(loc[-2])}"
             out.append(self.problem(prefix + loc, expected, found=found, name=name, below=len(prefix)))
@@ -97,10 +97,11 @@ class Document:
 
 
 #: Plain words for pydantic's commonest mistakes, by their type.
-_EXPECTED = {
+EXPECTED = {
     "model_type": "a mapping",
     "dict_type": "a mapping",
     "list_type": "a list",
+    "tuple_type": "a list",
     "string_type": "a text",
     "float_type": "a number",
     "int_type": "a whole number",

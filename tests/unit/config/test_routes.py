@@ -9,6 +9,7 @@ import pytest
 from monitor.app.receivers import make_alertmanagers, make_receivers, make_router
 from monitor.clock import SystemClock
 from monitor.config.load import load
+from monitor.errors import ConfigError
 from monitor.telemetry import Telemetry
 from tests.unit.config.test_load import problems, write
 
@@ -92,3 +93,31 @@ def test_the_key_may_lie_in_a_file(tmp_path: Path) -> None:
     assert made(tmp_path, text)[0] == ["pager", "console"]
     (tmp_path / "key").write_text("short\n")
     assert "at least 16 bytes" in problems(tmp_path, text)[0]
+
+
+def test_a_contradiction_names_the_line_of_its_setting(tmp_path: Path) -> None:
+    path = tmp_path / "acceptd.yaml"
+    path.write_text(
+        "servers:\n"
+        "  - {name: a, url: 'http://127.0.0.1:1'}\n"
+        "  - {name: a, url: 'http://127.0.0.1:2'}\n"
+        "webhooks:\n"
+        "  - {name: w, url: 'http://x', secret_file: /no/such/file}\n"
+        "notify:\n"
+        "  routes:\n"
+        "    - to: [slakc]\n"
+        "  fallback: nobody\n"
+    )
+    with pytest.raises(ConfigError) as error:
+        load(path, {})
+    said = {problem.path: problem.file.removeprefix(str(path)) for problem in error.value.problems}
+    assert said == {
+        "servers: a": ":2:3", "notify.routes[0].to": ":8:11", "notify.fallback": ":9:13",
+        "webhooks[0].secret_file": ":5:45",
+    }  # fmt: skip
+
+
+def test_a_contradiction_of_the_environment_has_no_line() -> None:
+    with pytest.raises(ConfigError) as error:
+        load(None, {"ACCEPTD_NOTIFY__FALLBACK": "nobody"})
+    assert [problem.file for problem in error.value.problems] == ["environment"]
