@@ -14,7 +14,7 @@ from monitor.model.notice import Notice
 from monitor.notify.blocks import escape, headline, render
 from monitor.notify.receiver import FIRST, Attempt, Root
 from monitor.notify.slack_client import DirectClient, call
-from monitor.notify.slack_errors import GONE
+from monitor.notify.slack_errors import FORM_REFUSED, GONE
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,9 @@ class SlackBot:
         for post in reversed(posts):
             channel, ts = post.split(":", 1)
             try:
-                self._call("chat_update", channel=channel, ts=ts, **message)
+                # `parse`: an edit would treat the text as if a person had typed it, unlike a post
+                # (https://docs.slack.dev/reference/methods/chat.update).
+                self._send("chat_update", message, channel=channel, ts=ts, parse="none")
                 edited += 1
             except NotifyError as error:
                 if error.reason not in GONE:
@@ -117,13 +119,23 @@ class SlackBot:
 
     def _post(self, notice: Notice, channel: str, thread: str | None, message: dict[str, Any]) -> str:
         metadata = {"event_type": EVENT_TYPE, "event_payload": {"notice": notice.id}}
-        answer = self._call(
-            "chat_postMessage", channel=channel, thread_ts=thread, unfurl_links=False, unfurl_media=False,
-            metadata=metadata, **message,
+        answer = self._send(
+            "chat_postMessage", message, channel=channel, thread_ts=thread, unfurl_links=False, unfurl_media=False,
+            metadata=metadata,
         )  # fmt: skip
         if channel == self._channel:
             self._channel_id = answer["channel"]
         return f"{answer['channel']}:{answer['ts']}"
+
+    def _send(self, method: str, message: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+        """Send a message; where Slack refuses its blocks, by a limit that we do not know, its text without them."""
+        try:
+            return self._call(method, **message, **arguments)
+        except NotifyError as error:
+            if error.reason not in FORM_REFUSED or not message.get("blocks"):
+                raise
+            log.error("slack refuses the blocks of a message, its text is sent alone: %s", error)
+            return self._call(method, text=message["text"], blocks=[], **arguments)
 
     def _find(self, notice: Notice, thread: Root | None) -> str | None:
         """The message of `notice` where an earlier attempt did post it; None where it did not, or nobody may look."""

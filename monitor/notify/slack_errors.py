@@ -43,6 +43,9 @@ GONE = frozenset(
     }
 )
 
+#: Answers that mean that the form of a message is refused: its text alone still gets through.
+FORM_REFUSED = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+
 #: What an error of Slack looks like; anything else was not said by Slack (a proxy's page, a captive portal).
 _WORD = re.compile(r"[a-z0-9_]{1,60}")
 

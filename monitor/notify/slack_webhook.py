@@ -6,14 +6,20 @@ fails (seen with 3.48 against a server that answers 302).
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 import requests
 
 from monitor.clock import Clock
+from monitor.errors import NotifyError
 from monitor.model.notice import Notice
 from monitor.notify.blocks import TEXT_LIMIT, cut, render
 from monitor.notify.faults import no_answer
 from monitor.notify.receiver import FIRST, Attempt, Root
-from monitor.notify.slack_errors import slack_error
+from monitor.notify.slack_errors import FORM_REFUSED, slack_error
+
+log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS = 10
 
@@ -40,6 +46,16 @@ class SlackWebhook:
             note = cut(f"A webhook cannot attach files: they lie on the host that sent this, {places}", TEXT_LIMIT)
             message["blocks"].append({"type": "context", "elements": [{"type": "mrkdwn", "text": note}]})
         try:
+            self._post(message)
+        except NotifyError as error:
+            if error.reason not in FORM_REFUSED:
+                raise
+            log.error("slack refuses the blocks of a message, its text is sent alone: %s", error)
+            self._post({"text": message["text"]})
+        return None
+
+    def _post(self, message: dict[str, Any]) -> None:
+        try:
             answer = requests.post(self._url, json=message, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
         except (requests.RequestException, OSError, ValueError) as error:
             raise no_answer("the Slack webhook", error) from None
@@ -47,4 +63,3 @@ class SlackWebhook:
         if answer.status_code != 200 or said != "ok":
             word = said if len(said) < 60 and "<" not in said else ""
             raise slack_error(answer.status_code, word, answer.headers, self._clock.now())
-        return None

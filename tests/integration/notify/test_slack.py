@@ -99,7 +99,7 @@ def test_the_report_is_attached(slack: SlackServer, tmp_path: Path) -> None:
         (Failure(200, "token_revoked"), "token_revoked", False, None),
         (Failure(200, "channel_not_found"), "channel_not_found", False, None),
         (Failure(200, "is_archived"), "is_archived", False, None),
-        (Failure(200, "invalid_blocks"), "invalid_blocks", False, None),
+        (Failure(200, "msg_too_long"), "msg_too_long", False, None),
     ],
 )
 def test_each_error_of_slack_is_retried_or_not(
@@ -110,6 +110,30 @@ def test_each_error_of_slack_is_retried_or_not(
         bot(slack).deliver(notice(), None)
     assert (error.value.reason, error.value.retryable, error.value.retry_after_seconds) == (reason, retryable, wait)
     assert len(slack.requests) == 1
+
+
+def test_a_page_whose_form_slack_refuses_arrives_as_text(slack: SlackServer, caplog: pytest.LogCaptureFixture) -> None:
+    receiver = bot(slack)
+    slack.fail_next(Failure(200, "invalid_blocks"))
+    external_id = receiver.deliver(notice(), None)
+    assert external_id
+    slack.fail_next(Failure(200, "invalid_blocks_format"))
+    receiver.deliver(notice(kind=NoticeKind.ALERT_RESOLVED, edits_root=True), Root(external_id))
+    assert [(m.text.splitlines()[0], m.blocks) for m in slack.messages] == [("Resolved: Server chat-1 is down", [])] * 2
+    assert "its text is sent alone" in caplog.text
+    slack.fail_next(Failure(400, "invalid_blocks"))
+    SlackWebhook(slack.webhook_url, clock=SystemClock()).deliver(notice(), None)
+    assert (slack.messages[-1].text, slack.messages[-1].blocks) == (
+        "Server chat-1 is down\nNo answer for 2 minutes.", []
+    )  # fmt: skip
+
+
+def test_no_text_of_an_edit_is_read_as_if_a_person_had_typed_it(slack: SlackServer) -> None:
+    receiver = bot(slack)
+    external_id = receiver.deliver(notice(), None)
+    assert external_id
+    receiver.deliver(notice(kind=NoticeKind.ALERT_RESOLVED, edits_root=True, text="ask @channel"), Root(external_id))
+    assert [arguments["parse"] for method, arguments in slack.requests if method == "chat.update"] == ["none"]
 
 
 def test_no_error_text_carries_the_token(slack: SlackServer) -> None:
