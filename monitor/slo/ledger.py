@@ -44,10 +44,22 @@ class _Level:
         if index <= self._newest - self._size:
             return
         if index > self._newest:
-            steps = min(index - self._newest, self._size)
-            self._sums[:, np.arange(index - steps + 1, index + 1) % self._size] = 0.0
+            self._clear(max(self._newest + 1, index - self._size + 1), index)
             self._newest = index
-        self._sums[:, index % self._size] += (good, valid, 1.0)
+        # One by one: a slice of three takes numpy longer than three numbers.
+        place = index % self._size
+        self._sums[0, place] += good
+        self._sums[1, place] += valid
+        self._sums[2, place] += 1.0
+
+    def _clear(self, first: int, last: int) -> None:
+        """The buckets from `first` to `last`, at most a whole ring."""
+        begin, end = first % self._size, last % self._size
+        if begin <= end:
+            self._sums[:, begin : end + 1] = 0.0
+        else:
+            self._sums[:, begin:] = 0.0
+            self._sums[:, : end + 1] = 0.0
 
     def total(self, since: float, until: float) -> Total:
         if self._newest is None:
@@ -90,8 +102,9 @@ class Ledger:
         """Record events that ended at `at`; 0 of 0 says that it was watched and quiet. Any order is fine."""
         self.good_total += good
         self.valid_total += valid
+        moment = at.timestamp()
         for level in self._levels:
-            level.add(at.timestamp(), good, valid)
+            level.add(moment, good, valid)
 
     def total(self, now: datetime, seconds: float) -> Total:
         """Events of the last `seconds` before `now`; the beginning is rounded to a bucket of the finest level kept."""
