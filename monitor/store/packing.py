@@ -10,7 +10,7 @@ The text is JSON with one-letter keys for what is there:
 A histogram is `[edges, total, count, first, value, …]`: `edges` is the number of its row in `histogram_edges` (edges
 are alike in every interval of a life and would be two thirds of the text); the cumulative counts are 0 before the
 bucket `first`, then the values, and go on as the last of them. Whole numbers are written without a point; every number
-comes back exactly.
+comes back exactly. It is read by pydantic's parser, three times as fast as Python's: a report reads a hundred thousand.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from pydantic_core import from_json
 
 from monitor.model.counts import Histogram, LatencyCounts, SpeculationCounts, TrafficCounts, shared_counts
 from monitor.model.interval import Interval
@@ -61,7 +63,7 @@ class Unpacked:
     __slots__ = ("_edges_of", "_tree")
 
     def __init__(self, text: str | None, edges_of: Callable[[int], Edges]) -> None:
-        self._tree: dict[str, Any] = json.loads(text) if text else {}
+        self._tree: dict[str, Any] = from_json(text) if text else {}
         self._edges_of = edges_of
 
     def speculation(
