@@ -225,13 +225,13 @@ def _forecast(given: TuneInput, advice: TuneAdvice, target: int) -> Forecast | N
 
 def _not_known(given: TuneInput, target: int) -> str:
     """In words, that nothing is predicted of a setting, and for want of what."""
-    seen = " and ".join(setting_words(tokens) for tokens in sorted(given.observed))
+    seen = [setting_words(tokens) for tokens in sorted(given.observed)]
     row, now = given.current, given.num_speculative_tokens
     short = shortfalls(row, now, given) if row is not None and now is not None else []
-    words = f"What {setting_words(target)} would bring is not known: only {seen} was seen" if seen else (
-        f"What {setting_words(target)} would bring is not known: no setting was seen"
-    )
-    return f"{words}{', for ' + ', '.join(short) if short else ''}."
+    listed = " and ".join(one for one in (", ".join(seen[:-1]), *seen[-1:]) if one)
+    known = f"so far {listed} were seen" if seen else "no setting was seen"
+    wanting = f", the present setting for {', '.join(short)}" if short else ""
+    return f"What {setting_words(target)} would bring is not known: {known}{wanting}."
 
 
 def _guarded(firing: TuneFiring, held: str, said: Guarded, action: Action) -> _Answer:

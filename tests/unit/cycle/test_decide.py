@@ -58,8 +58,14 @@ class TestTheLiteralRule:
         decision = decided(firing(UP), given=given(few))
         assert (decision.action, decision.gain) == (Action.RAISE, None)
         assert decision.sentence.endswith(
-            "What 4 tokens would bring is not known: only 3 tokens was seen, for 100 of 5000 drafts."
+            "What 4 tokens would bring is not known: so far 3 tokens were seen, "
+            "the present setting for 100 of 5000 drafts."
         )
+
+    def test_what_was_seen_is_listed_as_one_says_it(self) -> None:
+        few = {2: row(0.9, 0.8, drafts=100.0), 1: row(0.9, drafts=100.0), 3: row(0.9, 0.8, 0.7, drafts=100.0)}
+        decision = decided(firing(UP), given=given(few))
+        assert "so far 1 token, 2 tokens and 3 tokens were seen, the present setting for 100 of" in decision.sentence
 
     @pytest.mark.parametrize(
         ("tokens", "change", "limits"),
