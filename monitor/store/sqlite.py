@@ -6,6 +6,7 @@ half-way because another one wrote meanwhile. `synchronous` is NORMAL for scrape
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import threading
@@ -79,21 +80,24 @@ class SqliteDatabase:
         """Make folder and file, with their modes whatever the umask, where they are not there."""
         try:
             if not self.path.parent.is_dir():
-                self.path.parent.mkdir(parents=True)
+                self.path.parent.mkdir(parents=True, exist_ok=True)
                 self.path.parent.chmod(FOLDER_MODE)
-            if not self.path.exists():
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, FILE_MODE))
-                self.path.chmod(FILE_MODE)
-                self._let_it_be_cut()
+            with _locked(self.path.parent):
+                if not self.path.exists():
+                    os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, FILE_MODE))
+                    self.path.chmod(FILE_MODE)
+                    self._shape()
         except OSError as error:
             hint = "check owner and mode of the folder"
             raise StoreError(f"{self.name}: cannot be created ({error.strerror}): {hint}") from error
 
-    def _let_it_be_cut(self) -> None:
-        """Have the new file keep what `give_back` needs: that is settled before its first table, and never after."""
-        with closing(connect(self.path, "rw", self.name, self._busy_seconds)) as connection:
+    def _shape(self) -> None:
+        """Settle what a file keeps for good, which nobody else may hold open meanwhile."""
+        with closing(self._connect("rw")) as connection:
             try:
+                # `give_back` needs it, and after the first table it is too late.
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.Error as error:
                 raise refusal(error, self.name) from error
 
@@ -282,6 +286,17 @@ def _engine(name: str, connect: Connect, begin: str, pool: type[Pool], **setting
         connection.exec_driver_sql(begin)
 
     return engine
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """While nobody else makes a file in the folder."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
 
 
 @contextmanager

@@ -101,6 +101,15 @@ class TestFiles:
             store.check()
         store.close()
 
+    def test_two_that_make_it_at_once_make_one(self, tmp_path: Path) -> None:
+        for number in range(12):
+            stores = [open_store(f"sqlite:///{tmp_path / str(number) / 'local.db'}") for _ in range(2)]
+            with ThreadPoolExecutor(2) as pool:
+                applied = list(pool.map(lambda store: store.upgrade(), stores))
+            for store in stores:
+                store.close()
+            assert sorted(applied) == [[], Schema().pending(None)]
+
     def test_a_folder_that_cannot_be_made_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "data").touch()
         with pytest.raises(StoreError, match="cannot be created"):
