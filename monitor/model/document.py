@@ -120,9 +120,9 @@ def one_of(word: str, allowed: Sequence[str]) -> str:
 def shown(value: object) -> str:
     """A value as a message shows it: short, on one line."""
     if isinstance(value, Mapping):
-        return "a mapping"
+        return "a mapping" if value else "an empty mapping"
     if isinstance(value, list):
-        return "a list"
+        return "a list" if value else "an empty list"
     if value is None:
         return "nothing"
     text = repr(value)

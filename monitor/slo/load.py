@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.errors import ConfigError, Problem
 from monitor.model.document import Document, Keys, Path, one_of, parse_document, parse_documents
-from monitor.model.duration import DURATION_FORM, parse_duration
+from monitor.model.duration import DURATION_FORM, format_duration, parse_duration
 from monitor.model.slo import Indicator, Slo
 from monitor.slo.openslo import is_openslo, translate
 from monitor.slo.windows import MIN_PERIOD_DAYS, WINDOW_NAMES, BurnWindow, burn_windows, unreachable
 
 _DAY = 86400.0
+
+#: Shortest and longest time slice (seconds): the finest buckets that are kept, and half of the shortest long window,
+#: so that a window holds the two slices that it needs without being stretched.
+_SLICES = (60.0, 1800.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +48,32 @@ def _period(value: Any) -> float:
     return days
 
 
+def _objective(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value < 1.0:
+        return float(value)
+    raise ValueError("a share above 0 and below 1, such as 0.995")
+
+
+def _slice(value: Any) -> float:
+    seconds = _seconds(value)
+    if not _SLICES[0] <= seconds <= _SLICES[1]:
+        raise ValueError("a slice from {} to {}".format(*map(format_duration, _SLICES)))
+    return seconds
+
+
 def _threshold(value: Any) -> float:
     """Seconds of a duration, or a bare number for ratios and rates."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
         return float(value)
-    return _seconds(value)
+    try:
+        return _seconds(value)
+    except ValueError:
+        raise ValueError("a duration such as 2s or 50ms for latencies, else a number") from None
 
 
 def _name(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z][\w.-]{0,62}", value):
-        raise ValueError("a name of letters, digits, `_`, `-` and `.`, at most 63, that begins with a letter")
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,62}", value):
+        raise ValueError("a name of letters, digits, `_`, `-` and `.`, at most 63, that begins with a letter or digit")
     return value
 
 
@@ -65,14 +86,14 @@ class SloModel(_Part):
 
     name: Annotated[str, BeforeValidator(_name)]
     indicator: str
-    objective: float = Field(gt=0, lt=1, allow_inf_nan=False)
+    objective: Annotated[float, BeforeValidator(_objective)]
     period: Annotated[float, BeforeValidator(_period)] = 30.0
     threshold: Annotated[float, BeforeValidator(_threshold)] | None = None
     group: str | None = None
     server: str | None = None
     model: str | None = None
     minimum_events: float = Field(0.0, ge=0, allow_inf_nan=False)
-    slice: Annotated[float, BeforeValidator(_seconds)] = 300.0
+    slice: Annotated[float, BeforeValidator(_slice)] = 300.0
     windows: list[str] | None = None
     report_only: bool | None = None
     description: str = ""
@@ -138,8 +159,8 @@ def _policy(document: Document, path: Path, raw: object, found: list[Problem]) -
         found += document.problems(error, path, keys, name)
         return None
 
-    def mistake(key: str, expected: str) -> None:
-        found.append(document.problem((*path, key), expected, name=name, below=len(path)))
+    def mistake(key: str, expected: str, *place: int) -> None:
+        found.append(document.problem((*path, key, *place), expected, name=name, below=len(path)))
 
     if model.indicator not in set(Indicator):
         mistake("indicator", one_of(model.indicator, [str(i) for i in Indicator]))
@@ -174,8 +195,10 @@ def _policy(document: Document, path: Path, raw: object, found: list[Problem]) -
     )
     allowed = [name for name in WINDOW_NAMES if not (is_quiet and name.startswith("page"))]
     names = allowed if model.windows is None else model.windows
-    if not names or set(names) - set(allowed):
-        mistake("windows", f"some of {', '.join(allowed)}" + (" (acceptance never pages)" if is_quiet else ""))
+    wrong = [i for i, window in enumerate(names) if window not in allowed]
+    if wrong or not names:
+        some_of = f"some of {', '.join(allowed)}" + (" (acceptance never pages)" if is_quiet else "")
+        mistake("windows", some_of, *wrong[:1])
         return None
     windows = burn_windows(model.period, names)
     dead = None if slo.report_only else unreachable(slo, windows)

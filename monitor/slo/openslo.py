@@ -2,12 +2,13 @@
 
 An OpenSLO document says where its numbers come from in words of its own source. Ours are `type: acceptd` with
 `spec: {indicator: …}`, the indicators of `monitor.model.slo`. Alert policies are not read: acceptd alerts by its burn
-windows. Documents of other kinds (Service, DataSource …) are passed over.
+windows. Documents of other kinds (Service, AlertPolicy …) are passed over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Any
 
 from monitor.errors import Problem
@@ -17,6 +18,11 @@ from monitor.model.slo import Indicator
 
 API_VERSION = "openslo/v1"
 SOURCE = "acceptd"
+
+#: Kinds of documents, https://github.com/OpenSLO/OpenSLO#object-types; those that hold no objective are passed over.
+_KINDS = (
+    "SLO", "SLI", "DataSource", "Service", "AlertPolicy", "AlertCondition", "AlertNotificationTarget",
+)  # fmt: skip
 
 #: Days of the postfixes of OpenSLO's `duration-shorthand` that have a fixed length.
 _DAYS = {"d": 1.0, "w": 7.0, "h": 1 / 24, "m": 1 / 1440}
@@ -36,9 +42,11 @@ def translate(documents: Sequence[Document]) -> tuple[Document, list[Problem]]:
 
     With every mistake that keeps an SLO from being translated; the values themselves are checked by `load_slos`.
     """
-    indicators = {
-        str(_at(d, ("metadata", "name"))): d for d in documents if is_openslo(d) and d.value.get("kind") == "SLI"
-    }
+    # An empty one is what stands behind a last `---`.
+    documents = [document for document in documents if document.value is not None]
+    named: dict[str, dict[str, Document]] = {kind: {} for kind in _KINDS}
+    for document in filter(is_openslo, documents):
+        named.get(str(document.value.get("kind")), {})[str(_at(document, ("metadata", "name")))] = document
     found: list[Problem] = []
     entries: list[dict[str, Any]] = []
     marks: dict[Path, Mark] = {}
@@ -47,15 +55,18 @@ def translate(documents: Sequence[Document]) -> tuple[Document, list[Problem]]:
             found.append(document.problem((), f"apiVersion: {API_VERSION}, as in the other documents of this file"))
         elif document.value.get("apiVersion") != API_VERSION:
             found.append(document.problem(("apiVersion",), API_VERSION))
-        elif document.value.get("kind") == "SLO":
-            translation = _Slo(document, indicators, found)
+        elif document.value.get("kind") not in _KINDS:
+            found.append(document.problem(("kind",), one_of(str(document.value.get("kind")), _KINDS)))
+        elif document.value["kind"] == "SLO":
+            translation = _Slo(document, named["SLI"], named["DataSource"], found)
             for entry, places in translation.entries():
                 index = len(entries)
                 entries.append(entry)
                 marks[("slos", index)] = document.mark(("metadata", "name"))
                 marks |= {("slos", index, key): document.mark(path) for key, path in places.items()}
-    file = documents[0].file
-    return Document(file, {"slos": entries}, marks), found
+    if not entries and not found:
+        found.append(documents[0].problem((), "a document of `kind: SLO`", found="none"))
+    return Document(documents[0].file, {"slos": entries}, marks), found
 
 
 def _at(document: Document, path: Path) -> Any:
@@ -71,9 +82,12 @@ def _at(document: Document, path: Path) -> Any:
 class _Slo:
     """One SLO document, and the mistakes found while it is read."""
 
-    def __init__(self, document: Document, indicators: dict[str, Document], found: list[Problem]) -> None:
+    def __init__(
+        self, document: Document, indicators: dict[str, Document], sources: dict[str, Document], found: list[Problem]
+    ) -> None:
         self._document = document
         self._indicators = indicators
+        self._sources = sources
         self._found = found
 
     def entries(self) -> Iterator[tuple[dict[str, Any], dict[str, Path]]]:
@@ -95,6 +109,7 @@ class _Slo:
             places: dict[str, Path] = {"name": ("metadata", "name"), "period": ("spec", "timeWindow")}
             entry: dict[str, Any] = {"name": name if len(objectives) == 1 else f"{name}-{i + 1}", "period": period}
             entry |= {"indicator": indicator, **own, "description": _at(self._document, ("spec", "description")) or ""}
+            places["description"] = ("spec", "description")
             if not self._target(objective, path, entry, places):
                 continue
             if is_threshold and not self._threshold(Indicator(indicator), objective, path, entry, places):
@@ -119,19 +134,25 @@ class _Slo:
     def _metric(self, document: Document, base: Path) -> tuple[str, dict[str, Any], bool] | None:
         threshold: Path = (*base, "thresholdMetric", "metricSource")
         ratios: list[Path] = [(*base, "ratioMetric", part, "metricSource") for part in ("good", "bad", "raw", "total")]
-        path = next((p for p in (threshold, *ratios) if isinstance(_at(document, p), dict)), None)
+        paths = [path for path in (threshold, *ratios) if isinstance(_at(document, path), dict)]
 
         def mistake(at: Path, expected: str, found: str | None = None) -> None:
             self._found.append(document.problem(at, expected, found=found))
 
-        if path is None:
+        if not paths:
             mistake(base, "a thresholdMetric or ratioMetric with a metricSource")
             return None
-        if _at(document, (*path, "type")) != SOURCE:
-            expected = f"{SOURCE}, with `spec: {{indicator: …}}`: acceptd measures its own servers, no other source"
-            mistake((*path, "type"), expected)
-            return None
+        for path in paths:
+            if self._type(document, path) != SOURCE:
+                expected = f"{SOURCE}, with `spec: {{indicator: …}}`: acceptd measures its own servers, no other source"
+                mistake((*path, "type"), expected)
+                return None
+        path, *others = paths
         spec = _at(document, (*path, "spec"))
+        for other in others:
+            if _at(document, (*other, "spec")) != spec:
+                mistake((*other, "spec"), f"what {path[-2]} has: acceptd counts both for one indicator", "another one")
+                return None
         indicator = str(spec.get("indicator")) if isinstance(spec, dict) else ""
         if indicator not in set(Indicator):
             mistake((*path, "spec", "indicator"), one_of(indicator, [str(i) for i in Indicator]))
@@ -145,6 +166,12 @@ class _Slo:
             mistake(path, f"a {kind} for {indicator}", "the other kind of metric")
             return None
         return indicator, {key: spec[key] for key in _OWN_KEYS if key in spec}, has_threshold
+
+    def _type(self, document: Document, path: Path) -> Any:
+        """The type of a metric source: its own, or that of the DataSource in this file that it refers to."""
+        own = _at(document, (*path, "type"))
+        source = self._sources.get(str(_at(document, (*path, "metricSourceRef"))))
+        return own if own is not None or source is None else _at(source, ("spec", "type"))
 
     def _period(self) -> str | None:
         windows = _at(self._document, ("spec", "timeWindow"))
@@ -180,7 +207,8 @@ class _Slo:
         if isinstance(target, bool) or not isinstance(target, int | float):
             self._mistake((*path, key), "a number")
             return False
-        entry["objective"] = float(target) if percent is None else float(target) / 100.0
+        # Rounded, since 99.9 / 100 is 0.9990000000000001.
+        entry["objective"] = float(target) if percent is None else round(float(target) / 100.0, 12)
         places["objective"] = (*path, key)
         return True
 
@@ -193,8 +221,11 @@ class _Slo:
             self._mistake((*path, "op"), f"{' or '.join(wanted)} for {indicator}")
             return False
         value = objective.get("value")
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             self._mistake((*path, "value"), "a number (seconds for latencies)")
+            return False
+        if indicator.is_latency and value < 0.001:
+            self._mistake((*path, "value"), "seconds, from 0.001 on")
             return False
         entry["threshold"] = format_duration(value) if indicator.is_latency else float(value)
         places["threshold"] = (*path, "value")

@@ -120,7 +120,7 @@ tests:
     ("text", "message"),
     [
         ("", "t:1:1: the file: found nothing, expected a mapping"),
-        ("rule_files: []\ntests: []\n", "rule_files: found a list, expected at least one entry"),
+        ("rule_files: []\ntests: []\n", "rule_files: found an empty list, expected at least one entry"),
         (HEAD.replace("1 0x9", "1 0y9"), "input_series[0].values: found '1 0y9', expected values such as 0.72x30"),
         (HEAD.replace("input_series", "input"), "found an unknown key, expected one of name, interval, input_series"),
         (HEAD + "    alert_rule_test: [{eval_time: 5, alertname: Down}]", "eval_time: found 5, expected a duration"),

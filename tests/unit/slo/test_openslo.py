@@ -81,9 +81,35 @@ def test_a_threshold_of_occurrences() -> None:
 def test_a_ratio_by_reference_with_two_objectives_and_the_default_window() -> None:
     one, two = load_slos({"o.yaml": RATIO})
     assert [(p.slo.name, p.slo.indicator, p.slo.objective, p.slo.period_days) for p in (one, two)] == [
-        ("answers-1", Indicator.AVAILABILITY, pytest.approx(0.995), 30.0),
+        ("answers-1", Indicator.AVAILABILITY, 0.995, 30.0),
         ("answers-2", Indicator.AVAILABILITY, 0.999, 30.0),
     ]
+
+
+SOURCE = """
+apiVersion: openslo/v1
+kind: DataSource
+metadata: {name: here}
+spec: {type: acceptd, connectionDetails: {}}
+---"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"---\n{SLO}\n---\n", id="between markers of documents"),
+        pytest.param(f"{SOURCE}{SLO.replace('type: acceptd', 'metricSourceRef: here')}", id="type in a DataSource"),
+    ],
+)
+def test_what_other_tools_write_is_read_as_well(text: str) -> None:
+    (policy,) = load_slos({"o.yaml": text})
+    assert policy.slo == load_slos({"o.yaml": SLO})[0].slo
+
+
+def test_a_name_may_begin_with_a_digit_and_a_percentage_is_what_it_says() -> None:
+    text = SLO.replace("name: first-token", "name: 95th-first-token").replace("target: 0.99", "targetPercent: 99.9")
+    (policy,) = load_slos({"o.yaml": text})
+    assert (policy.slo.name, policy.slo.objective) == ("95th-first-token", 0.999)
 
 
 def test_time_slices() -> None:
@@ -104,6 +130,17 @@ def test_time_slices() -> None:
         (SLO, "Occurrences", "Timeslices", "found 'Timeslices', expected Occurrences for time_to_first_token"),
         (SLO, "op: lte", "op: gte", "found 'gte', expected lte or lt for time_to_first_token"),
         (SLO, "value: 1.5", "value: fast", "expected a number (seconds for latencies)"),
+        (SLO, "value: 1.5", "value: .inf", "o.yaml:21:24: SLO first-token: spec.objectives[0].value: found inf"),
+        (SLO, "value: 1.5", "value: .nan", "found nan, expected a number (seconds for latencies)"),
+        (SLO, "value: 1.5", "value: 0.0001", "found 0.0001, expected seconds, from 0.001 on"),
+        (SLO, "kind: SLO", "kind: Slo", "o.yaml:3:7: kind: found 'Slo', expected one of SLO, SLI, DataSource"),
+        (SLO, "kind: SLO", "kind: Service", "o.yaml:2:1: the file: found none, expected a document of `kind: SLO`"),
+        (SLO, "description: fast first tokens", "description: 5", "o.yaml:8:16: SLO first-token: description: found 5"),
+        (SLO, "type: acceptd", "metricSourceRef: there", "metricSource.type: found nothing, expected acceptd"),
+        (RATIO, "total: {metricSource: {type: acceptd, spec: {indicator: availability", "total: {metricSource: {type: "
+         "acceptd, spec: {indicator: uptime", "found another one, expected what good has"),
+        (RATIO, "total: {metricSource: {type: acceptd", "total: {metricSource: {type: Prometheus",
+         "total.metricSource.type: found 'Prometheus', expected acceptd"),
         (SLO, "target: 0.99", "target: 1.5", "o.yaml:21:37: SLO first-token: objective: found 1.5"),
         (SLO, "target: 0.99", "target: 0.5", "the burn rate is never above 1 / 0.5 = 2"),
         (SLO, "target: 0.99", "target: 0.99, targetPercent: 99", "found both, expected either target or targetPercent"),
