@@ -202,7 +202,7 @@ class Evaluator:
                     self._queue(unit, telling, seen, now)
                     told += 1
                     changed.update({(a.fingerprint, a.active_since): a for a in telling.told(now)})
-            for silence, muted in ending_silences(silences, step.alerts, now):
+            for silence, muted in ending_silences(silences, step.alerts, muter, now):
                 ending = silence_notice(silence, muted, now, simulated=self._simulated)
                 unit.outbox.queue(ending, self._receivers(ending), now)
             unit.alerts.put(_with_acknowledgements(changed.values(), unit, now))

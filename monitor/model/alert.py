@@ -11,6 +11,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NewType
 
+#: An alert that fires again this soon after it resolved is flapping (seconds); resolved ones are remembered as long.
+FLAP_SECONDS = 1800.0
+
 Fingerprint = NewType("Fingerprint", str)
 SilenceId = NewType("SilenceId", str)
 

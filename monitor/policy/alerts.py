@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from monitor.model.alert import Alert, AlertState, Fingerprint, Severity, fingerprint
+from monitor.model.alert import FLAP_SECONDS, Alert, AlertState, Fingerprint, Severity, fingerprint
 from monitor.model.outcome import RuleOutcome, Truth
 from monitor.policy.evaluate import CREDIT_SECONDS
 
@@ -20,9 +20,6 @@ NO_DATA_ALERT = "AlertHasNoData"
 
 #: How long a firing alert may be without data before that (seconds): above any restart of a server that we make.
 NO_DATA_SECONDS = 900.0
-
-#: An alert that fires again this soon after it resolved is flapping (seconds); resolved ones are remembered as long.
-FLAP_SECONDS = 1800.0
 
 #: Each re-fire doubles the hold before it resolves, from the first to the second (seconds).
 FLAP_HOLD_SECONDS = (300.0, 3600.0)

@@ -90,7 +90,10 @@ class _Reader:
         value = document.value if isinstance(document.value, dict) else {}
         for entry in model.inhibit_rules if model else ():
             self.inhibitions.append(
-                Inhibition(tuple(entry.source_matchers), tuple(entry.target_matchers), tuple(entry.equal))
+                Inhibition(
+                    tuple(entry.source_matchers), tuple(entry.target_matchers), tuple(entry.equal),
+                    pending=entry.pending, after_seconds=entry.after,
+                )
             )
         groups = value.get("groups")
         for i, group in enumerate(groups if isinstance(groups, list) else ()):

@@ -48,31 +48,45 @@ class Muter:
         self._rolling = frozenset(rolling)
         self._now = now
         self._inhibitions = inhibitions
-        self._sources = self._index([a for a in alerts if a.state is AlertState.FIRING])
+        self._sources = self._index(list(alerts))
 
-    def mute(self, alert: Alert) -> Mute | None:
-        """Why `alert` is quiet; None where it may be told. Inhibition goes before silences, as in Alertmanager."""
+    def mute(self, alert: Alert, *, silenced_at: datetime | None = None) -> Mute | None:
+        """Why `alert` is quiet; None where it may be told. Inhibition goes before silences, as in Alertmanager.
+
+        `silenced_at`: of the silences, those that still last then.
+        """
         source = self._inhibitor(alert)
         if source is not None:
             return Mute(MuteKind.INHIBITED, source.annotations.get("summary") or source.name)
         for silence in self._silences:
-            if silence.mutes(alert.labels, self._now):
+            if silence.mutes(alert.labels, silenced_at or self._now):
                 return Mute(MuteKind.SILENCED, f"{silence.author}: {silence.reason}")
         server = alert.labels.get("server", "")
         if server in self._rolling and alert.annotations.get(DURING_ROLLOUT) != "tell":
             return Mute(MuteKind.ROLLOUT, f"our own change of {server}")
         return None
 
-    def _index(self, firing: list[Alert]) -> list[dict[tuple[str, ...], list[Alert]]]:
-        """Per inhibition, its firing sources by the labels that must be equal: no pair of alerts is tried in vain."""
+    def _index(self, alerts: list[Alert]) -> list[dict[tuple[str, ...], list[Alert]]]:
+        """Per inhibition, its sources by the labels that must be equal: no pair of alerts is tried in vain."""
         tables: list[dict[tuple[str, ...], list[Alert]]] = []
         for inhibition in self._inhibitions:
             table: dict[tuple[str, ...], list[Alert]] = {}
-            for alert in firing:
-                if all(m.matches(alert.labels) for m in inhibition.source):
+            for alert in alerts:
+                if self._is_source(alert, inhibition) and all(m.matches(alert.labels) for m in inhibition.source):
                     table.setdefault(_values(alert, inhibition.equal), []).append(alert)
             tables.append(table)
         return tables
+
+    def _is_source(self, alert: Alert, inhibition: Inhibition) -> bool:
+        match alert.state:
+            case AlertState.FIRING:
+                return True
+            case AlertState.PENDING:
+                # One that has had no data since may never fire: what it might explain is told.
+                return inhibition.pending and alert.last_true is not None and alert.last_true >= self._now
+            case AlertState.RESOLVED if alert.resolved_at is not None:
+                return (self._now - alert.resolved_at).total_seconds() < inhibition.after_seconds
+        return False
 
     def _inhibitor(self, alert: Alert) -> Alert | None:
         for inhibition, table in zip(self._inhibitions, self._sources, strict=True):
@@ -94,13 +108,19 @@ ENDING_SECONDS, _ENDING_SHARE = 1800.0, 0.25
 
 
 def ending_silences(
-    silences: Iterable[Silence], alerts: Iterable[Alert], now: datetime
+    silences: Iterable[Silence], alerts: Iterable[Alert], muter: Muter, now: datetime
 ) -> list[tuple[Silence, list[Alert]]]:
-    """Silences that end soon while they still mute alerts that would be told, each with those alerts."""
-    firing = [a for a in alerts if a.state is AlertState.FIRING and a.severity is not Severity.INFO]
+    """Silences that end soon while they still mute alerts that will then be told, each with those alerts."""
+    # What is only held, or quiet for another reason as well, will not be told.
+    firing = [
+        a for a in alerts if a.state is AlertState.FIRING and a.severity is not Severity.INFO and a.clear_since is None
+    ]
     found = []
     for silence in silences:
-        muted = [alert for alert in firing if silence.mutes(alert.labels, now)]
+        muted = [
+            alert for alert in firing
+            if silence.mutes(alert.labels, now) and muter.mute(alert, silenced_at=silence.ends_at) is None
+        ]
         notice = min(timedelta(seconds=ENDING_SECONDS), (silence.ends_at - silence.starts_at) * _ENDING_SHARE)
         if muted and silence.ends_at - now <= notice:
             found.append((silence, muted))

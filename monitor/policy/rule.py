@@ -101,11 +101,17 @@ class TuneRule(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Inhibition:
-    """While an alert matches `source`, others that match `target` and share its `equal` labels are not told."""
+    """While an alert matches `source`, others that match `target` and share its `equal` labels are not told.
+
+    Also while it `pending` waits for its `for`, and for `after_seconds` once it is over: what has a longer memory than
+    the source, as a budget has, would page before it and outlast it.
+    """
 
     source: tuple[Matcher, ...]
     target: tuple[Matcher, ...]
     equal: tuple[str, ...] = ()
+    pending: bool = False
+    after_seconds: float = 0.0
 
     def mutes(self, target: Mapping[str, str], source: Mapping[str, str]) -> bool:
         """Whether an alert labelled `source` keeps one labelled `target` quiet."""

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from monitor.model.duration import DURATION_FORM, parse_duration
+from monitor.model.alert import FLAP_SECONDS
+from monitor.model.duration import DURATION_FORM, format_duration, parse_duration
 from monitor.model.outcome import ChangeKind, TuneChange
 from monitor.policy.matchers import parse_matcher
 from monitor.policy.template import parse_template
@@ -32,6 +33,14 @@ def window_seconds(value: Any) -> float:
     seconds = _seconds(value)
     if seconds <= 0:
         raise ValueError("a window of more than 0s")
+    return seconds
+
+
+def after_source(value: Any) -> float:
+    """Seconds for which the source of an inhibition is remembered: at most as long as alerts that are over are."""
+    seconds = _seconds(value)
+    if seconds > FLAP_SECONDS:
+        raise ValueError(f"at most {format_duration(FLAP_SECONDS)}")
     return seconds
 
 
@@ -123,11 +132,13 @@ class TuneModel(RuleModel):
 
 
 class InhibitModel(Part):
-    """An inhibition, spelled as in Alertmanager."""
+    """An inhibition, spelled as in Alertmanager, with `pending` and `after` beside it."""
 
     source_matchers: list[MatcherText] = Field(min_length=1)
     target_matchers: list[MatcherText] = Field(min_length=1)
     equal: list[str] = Field(default_factory=list)
+    pending: bool = False
+    after: Annotated[float, BeforeValidator(after_source)] = 0.0
 
 
 class GroupModel(Part):

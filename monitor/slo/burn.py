@@ -122,7 +122,10 @@ def _outcome(status: SloStatus, severity: Severity) -> RuleOutcome:
     burning = [burn for burn in burns if burn.is_burning]
     blind = [burn for burn in burns if not burn.is_watched]
     truth = Truth.TRUE if burning else Truth.NO_DATA if blind else Truth.FALSE
-    labels = {**status.scope, "alertname": BURN_ALERT, "slo": slo.name, "severity": str(severity)}
+    labels = {
+        **status.scope, "alertname": BURN_ALERT, "slo": slo.name, "indicator": str(slo.indicator),
+        "severity": str(severity),
+    }  # fmt: skip
     evidence: dict[str, float | None] = {"error_budget_remaining": status.attainment.error_budget_remaining}
     for burn in burns:
         evidence[f"burn_rate_{format_duration(burn.window.long_seconds)}"] = burn.long

@@ -22,8 +22,8 @@ WRITE = os.environ.get("WRITE_STORIES") == "1"
 def shift(tmp_path: Path) -> Iterator[Callable[..., Shift]]:
     made: list[Shift] = []
 
-    def make(*servers: str) -> Shift:
-        one = Shift(tmp_path, *servers)
+    def make(*servers: str, with_slos: bool = False) -> Shift:
+        one = Shift(tmp_path, *servers, with_slos=with_slos)
         one.slack.__enter__()
         made.append(one)
         return one
@@ -129,3 +129,15 @@ def test_a_token_that_is_revoked_is_told_where_somebody_still_reads(shift: Calla
         at={2: revoked, 3: lambda: one.down("chat-1"), 20: renewed, 22: lambda: one.up("chat-1")},
     )
     check("revoked", one.lines, write=WRITE)
+
+
+def test_what_burns_a_budget_pages_by_its_own_name_and_once(shift: Callable[..., Shift]) -> None:
+    one = shift("chat-1", "code-1", with_slos=True)
+    # Every request fails: the budget is quicker to page than ServerErrors, and slower to forget. The same for a
+    # server that is down: nobody is told again of what is over.
+    one.run(
+        180,
+        at={90: lambda: one.fail("chat-1", 1.0), 93: one.restart, 110: lambda: one.fail("chat-1", 0.0),
+            115: lambda: one.down("code-1"), 127: lambda: one.up("code-1"), 131: one.restart},
+    )  # fmt: skip
+    check("budget", one.lines, write=WRITE)

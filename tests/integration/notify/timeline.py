@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from monitor.app.outbox import StoreOutbox
 from monitor.cycle.evaluate import Evaluator
 from monitor.cycle.history import History
 from monitor.cycle.prober import ProbeResult
+from monitor.cycle.slos import SloKeeper
 from monitor.model.alert import Matcher, Silence, SilenceId
 from monitor.model.decision import DecisionId
 from monitor.model.interval import Interval
@@ -32,6 +33,7 @@ from monitor.policy.load import load_rules
 from monitor.policy.rule import RuleSet
 from monitor.policy.telling import TellingPolicy
 from monitor.shipped import rules_folder
+from monitor.slo.load import SloPolicy, load_slos
 from monitor.store import open_store
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.slack_server import CHANNEL, TOKEN, Message, SlackServer
@@ -70,6 +72,8 @@ class Act:
     is_up: bool = True
     #: Tokens accepted at each position of 1,000 drafts a minute.
     per_pos: tuple[float, ...] = (800.0, 600.0, 500.0)
+    #: Of 100 requests a minute, those that are answered 500.
+    errors: float = 0.0
 
 
 def shipped_rules() -> RuleSet:
@@ -77,11 +81,19 @@ def shipped_rules() -> RuleSet:
     return load_rules({name: (rules_folder() / name).read_text()}, WORDS)
 
 
+def shipped_slos() -> tuple[SloPolicy, ...]:
+    name = "slo.yaml"
+    return load_slos({name: (rules_folder() / name).read_text()})
+
+
 class Shift:
     """Servers (`GROUP-NUMBER`), one daemon and Slack, on a clock that begins at noon."""
 
-    def __init__(self, folder: Path, *servers: str) -> None:
+    def __init__(self, folder: Path, *servers: str, with_slos: bool = False) -> None:
+        """`with_slos`: whether the shipped objectives are kept."""
         self.folder = folder
+        self.slos: SloKeeper | None = None
+        self._with_slos = with_slos
         self.clock = FakeClock(NOON)
         self.slack = SlackServer(clock=lambda: self.clock.now().timestamp())
         self.acts = {ServerName(name): Act() for name in servers}
@@ -93,6 +105,9 @@ class Shift:
         self.lines: list[str] = []
         self.store = open_store(f"sqlite:///{folder / 'local.db'}")
         self.store.upgrade()
+        with self.store.write() as unit:
+            for one in self.lives.values():
+                unit.lives.add(one)
         self._build()
 
     def close(self) -> None:
@@ -113,6 +128,10 @@ class Shift:
         groups: dict[str, list[ServerName]] = {}
         for name in self.acts:
             groups.setdefault(name.rpartition("-")[0], []).append(name)
+        made = [Group(name=GroupName(name), servers=tuple(found)) for name, found in groups.items()]
+        if self._with_slos:
+            self.slos = SloKeeper(self.store, shipped_slos(), made)
+            self.slos.read_back(self.now)
         router = Router((), otherwise=("slack",), fallback="console")
         self.evaluator = Evaluator(
             self.store, history, NoProber(),  # type: ignore[arg-type]
@@ -120,8 +139,7 @@ class Shift:
                 Server(name=name, group=GroupName(name.rpartition("-")[0]), base_url="http://x", metrics_url="http://x/m")
                 for name in self.acts
             ],
-            groups=[Group(name=GroupName(name), servers=tuple(found)) for name, found in groups.items()],
-            alert_rules=self.rules, tuning_rules={}, host="h1", receivers=router,
+            groups=made, slos=self.slos, alert_rules=self.rules, tuning_rules={}, host="h1", receivers=router,
             telling=TellingPolicy(place=router.place), watched_since=NOON, simulated=False, credit_seconds=150.0,
         )
         outbox = StoreOutbox(self.store, self.clock, lambda: None, fallback="console")
@@ -167,6 +185,10 @@ class Shift:
         for name in names:
             self.acts[ServerName(name)].is_up = True
 
+    def fail(self, name: str, share: float) -> None:
+        self.note(f"{name} answers 500 to {share:.0%} of its requests")
+        self.acts[ServerName(name)].errors = 100.0 * share
+
     def silence(self, label: str, value: str, minutes: float, reason: str) -> None:
         self.note(f"ann silences {label}={value} for {minutes:g} minutes: {reason}")
         with self.store.write() as unit:
@@ -209,13 +231,30 @@ class Shift:
             )
             readings.append(LastReading(reading, self.now if act.is_up else None))
             if act.is_up:
-                one = interval(self.lives[name], 60.0 * self.minute, seconds=60.0, per_pos=act.per_pos)
+                one = interval(
+                    self.lives[name], 60.0 * self.minute, seconds=60.0, per_pos=act.per_pos, finished=100.0,
+                    errors=act.errors,
+                )
                 made.append((self.lives[name], one))
+            if self.slos is not None:
+                self._check(reading, [made[-1][1]] if act.is_up else [])
         self.pairs += made
         self.history.add(list(self.lives.values()), [one for _, one in made], self.now)
         with self.store.write() as unit:
             for last in readings:
                 unit.readings.put(last)
+
+    def _check(self, last: Reading, intervals: list[Interval]) -> None:
+        """The four pages of the minute, as the objectives count them: one each quarter of it."""
+        assert self.slos is not None
+        for seconds in (45, 30, 15):
+            self.slos.noted(replace(last, scraped_at=last.scraped_at - timedelta(seconds=seconds)), (), ())
+        self.slos.noted(last, [self.lives[last.server]], intervals)
+        checks = self.slos.checks()
+        with self.store.write() as unit:
+            unit.intervals.add(intervals)
+            unit.checks.add(checks)
+        self.slos.stored(checks)
 
     def _deliver(self, until: datetime) -> None:
         while self.clock.now() < until:

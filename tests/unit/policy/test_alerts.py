@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.model.alert import Alert, AlertState, Severity
+from monitor.model.alert import FLAP_SECONDS, Alert, AlertState, Severity
 from monitor.model.outcome import Truth
-from monitor.policy.alerts import FLAP_SECONDS, NO_DATA_ALERT, TransitionKind, step_alerts
+from monitor.policy.alerts import NO_DATA_ALERT, TransitionKind, step_alerts
 from tests.unit.policy.words import alert, minute, outcome
 
 T, F, N = Truth.TRUE, Truth.FALSE, Truth.NO_DATA

@@ -33,7 +33,8 @@ def test_every_key_that_a_rule_may_have_is_read() -> None:
     slow = by_name["TooSlow"]
     assert (slow.scope, slow.for_seconds, slow.window_seconds) == (ScopeKind.GROUP, 0.0, 300.0)
     assert slow.when.names == ("running", "time_per_output_token_seconds_p95")
-    assert len(found.inhibitions) == 1
+    (inhibition,) = found.inhibitions
+    assert (inhibition.equal, inhibition.pending, inhibition.after_seconds) == (("server",), True, 600.0)
     assert found.windows == {(ScopeKind.GROUP, 5400.0), (ScopeKind.GROUP, 300.0)}
     assert {"acceptance_rate", "goodput", "num_drafts", "acceptance_rate_at_pos", "running"} <= found.signals
 

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
-from monitor.model.alert import Alert, AlertState, Matcher, Silence, SilenceId
+import pytest
+
+from monitor.model.alert import Alert, AlertState, Matcher, Silence, SilenceId, fingerprint
+from monitor.policy.load import load_rules
 from monitor.policy.mute import Mute, MuteKind, Muter, ending_silences
 from monitor.policy.rule import Inhibition
-from tests.unit.policy.words import alert, minute
+from monitor.shipped import rules_folder
+from tests.unit.policy.words import WORDS, alert, minute
 
 DOWN_MUTES_REST = Inhibition(
     (Matcher("alertname", "=", "ServerDown"),), (Matcher("alertname", "!=", "RestartFailed"),), ("server",)
@@ -26,6 +32,14 @@ def mute(
     return Muter(alerts, inhibitions, silences, rolling, minute(at)).mute(one)
 
 
+def ending(
+    alerts: list[Alert], *silences: Silence, at: float, rolling: tuple[str, ...] = ()
+) -> list[tuple[str, list[str]]]:
+    muter = Muter(alerts, (DOWN_MUTES_REST,), silences, rolling, minute(at))
+    found = ending_silences(silences, alerts, muter, minute(at))
+    return [(one.id, [alert.name for alert in muted]) for one, muted in found]
+
+
 class TestInhibition:
     def test_a_server_that_is_down_mutes_its_others_and_not_those_of_another(self) -> None:
         down, slow, other = alert("ServerDown"), alert("TooSlow"), alert("TooSlow", server="b")
@@ -39,6 +53,42 @@ class TestInhibition:
         for state in (AlertState.PENDING, AlertState.RESOLVED):
             down = alert("ServerDown", state=state, resolved=1 if state is AlertState.RESOLVED else None)
             assert mute(alert("TooSlow"), [down, alert("TooSlow")]) is None
+
+    def test_what_forgets_slower_than_its_cause_is_muted_before_and_after_it(self) -> None:
+        rule = Inhibition(
+            (Matcher("alertname", "=", "ServerDown"),), (Matcher("alertname", "=", "ErrorBudgetBurn"),), ("server",),
+            pending=True, after_seconds=1800.0,
+        )
+        burn = alert("ErrorBudgetBurn")
+
+        def is_muted(**cause: Any) -> bool:
+            return mute(burn, [alert("ServerDown", **cause), burn], inhibitions=(rule,), at=60) is not None
+
+        assert is_muted(state=AlertState.PENDING, fired=60)
+        # It has had no data since: it may never fire.
+        assert not is_muted(state=AlertState.PENDING, fired=59)
+        assert is_muted(state=AlertState.RESOLVED, resolved=31)
+        assert not is_muted(state=AlertState.RESOLVED, resolved=30)
+
+    @pytest.mark.parametrize(
+        ("cause", "indicator", "is_told"),
+        [
+            ("ServerDown", "uptime", False), ("EngineStuck", "uptime", False), ("RestartFailed", "uptime", False),
+            ("EngineStuck", "availability", False), ("ServerErrors", "availability", False),
+            ("ServerErrors", "uptime", True), ("ServerDown", "time_to_first_token", True),
+        ],
+    )  # fmt: skip
+    def test_a_budget_is_not_told_beside_the_server_that_burns_it(
+        self, cause: str, indicator: str, is_told: bool
+    ) -> None:
+        """Whatever the objective is called: of another group it is told."""
+        shipped = load_rules({"alerts.yaml": (rules_folder() / "alerts.yaml").read_text()}, WORDS).inhibitions
+        for group in ("g", "other"):
+            labels = {"alertname": "ErrorBudgetBurn", "slo": "ours", "indicator": indicator, "severity": "page",
+                      "group": group}  # fmt: skip
+            burn = replace(alert("ErrorBudgetBurn"), labels=labels, fingerprint=fingerprint(labels))
+            found = mute(burn, [alert(cause), burn], inhibitions=shipped)
+            assert (found is None) is (is_told or group == "other"), group
 
     def test_two_that_would_mute_each_other_both_stay_loud(self) -> None:
         a_mutes_b = Inhibition((Matcher("alertname", "=", "A"),), (Matcher("alertname", "=", "B"),))
@@ -64,18 +114,27 @@ class TestSilences:
 
     def test_one_that_ends_soon_over_a_firing_alert_is_found(self) -> None:
         slow = alert("TooSlow")
-        warned = ending_silences([silence(end=240)], [slow], minute(210))
-        assert [(s.id, [a.name for a in muted]) for s, muted in warned] == [("s1", ["TooSlow"])]
-        assert ending_silences([silence(end=240)], [slow], minute(209)) == []
-        assert ending_silences([silence(end=240)], [alert(server="b")], minute(230)) == []
-        done = alert("TooSlow", state=AlertState.RESOLVED, resolved=5)
-        assert ending_silences([silence(end=240)], [done], minute(230)) == []
-        assert ending_silences([silence(end=240)], [alert("TooSlow", severity="info")], minute(230)) == []
+        assert ending([slow], silence(end=240), at=210) == [("s1", ["TooSlow"])]
+        assert ending([slow], silence(end=240), at=209) == []
+        assert ending([alert(server="b")], silence(end=240), at=230) == []
+        assert ending([alert("TooSlow", state=AlertState.RESOLVED, resolved=5)], silence(end=240), at=230) == []
+        assert ending([alert("TooSlow", severity="info")], silence(end=240), at=230) == []
 
     def test_a_short_one_is_told_of_in_its_last_quarter(self) -> None:
         slow = alert("TooSlow")
-        assert ending_silences([silence(end=20)], [slow], minute(14)) == []
-        assert len(ending_silences([silence(end=20)], [slow], minute(15))) == 1
+        assert ending([slow], silence(end=20), at=14) == []
+        assert ending([slow], silence(end=20), at=15) == [("s1", ["TooSlow"])]
+
+    def test_its_end_is_no_news_where_something_else_keeps_the_alert_quiet(self) -> None:
+        slow, down = alert("TooSlow"), alert("ServerDown")
+        longer = silence("alertname", "TooSlow", end=300)
+        assert ending([slow], silence(end=240), longer, at=230) == []
+        # Of two that end together each would be the last word.
+        assert len(ending([slow], silence(end=240), silence("alertname", "TooSlow", end=240), at=230)) == 2
+        assert ending([slow, down], silence(end=240), at=230) == [("s1", ["ServerDown"])]
+        assert ending([slow], silence(end=240), at=230, rolling=("a",)) == []
+        # Only held: it will be over before anybody is told.
+        assert ending([replace(slow, clear_since=minute(229))], silence(end=240), at=230) == []
 
 
 class TestOurOwnRollout:

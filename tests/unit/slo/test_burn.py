@@ -60,7 +60,10 @@ class TestBurning:
 
     def test_what_is_said_of_it(self) -> None:
         page = outcomes(measured([(0, 80, 0.0), (80, 81, 0.20)]))["page"]
-        assert page.labels == {"alertname": BURN_ALERT, "slo": "it", "severity": "page", "group": "chat"}
+        assert page.labels == {
+            "alertname": BURN_ALERT, "slo": "it", "indicator": "time_to_first_token", "severity": "page",
+            "group": "chat",
+        }  # fmt: skip
         assert page.annotations["summary"] == "chat: it fails 20.0 times as often as its objective allows"
         assert page.annotations["description"] == (
             "Over 1h 20.00% of the events were bad, 1.00% are allowed; over 5m 20.00%. 75.3% of the budget of 30 days "
