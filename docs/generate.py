@@ -79,6 +79,7 @@ def exercised() -> Telemetry:
         telemetry.signal(name, "s", "g", 1.0)
     telemetry.positions("s", "g", [0.8])
     telemetry.slo_events("availability", {"group": "g"}, 1.0, 1.0)
+    telemetry.slo_known("availability", {"group": "g"}, 1.0)
     telemetry.cycle("ok", 0.1)
     telemetry.job_missed("report")
     telemetry.job_failed("report")

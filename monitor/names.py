@@ -47,6 +47,7 @@ POSITION_RATE = "acceptd_acceptance_rate_at_position_ratio"
 # Objectives.
 SLO_GOOD = "acceptd_slo_good_events_total"
 SLO_VALID = "acceptd_slo_valid_events_total"
+SLO_KNOWN = "acceptd_slo_known_seconds"
 
 # The loop.
 CYCLES = "acceptd_cycles_total"

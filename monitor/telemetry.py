@@ -87,6 +87,9 @@ class Telemetry:
         objective = [names.SLO, names.GROUP, names.SERVER, names.MODEL]
         self._slo_good = Counter(names.SLO_GOOD, "Good events of an objective.", objective, registry=r)
         self._slo_valid = Counter(names.SLO_VALID, "Events that an objective counts.", objective, registry=r)
+        self._slo_known = Gauge(
+            names.SLO_KNOWN, "How far back its events are known, at most its period (s).", objective, registry=r
+        )
         self._cycles = Counter(names.CYCLES, "Evaluations of rules and actions.", [names.OUTCOME], registry=r)
         self._cycle_seconds = Histogram(
             names.CYCLE_SECONDS, "Time of one evaluation (seconds).", buckets=_CYCLE_BUCKETS, registry=r
@@ -146,7 +149,7 @@ class Telemetry:
         by_server = (self._scrapes, self._late, self._missed, self._overlapping, self._last_success, self._intervals,
                      self._unknown, self._up, self._positions, *self._gauges.values())
         # Objectives are counted for a server, a group or a model, and have no value for the others.
-        of_slos = (self._slo_good, self._slo_valid)
+        of_slos = (self._slo_good, self._slo_valid, self._slo_known)
         for metrics, label, kept in (
             (by_server, names.SERVER, servers), ((self._decisions, self._changes), names.GROUP, groups),
             (of_slos, names.SERVER, {*servers, ""}), (of_slos, names.GROUP, {*groups, ""}),
@@ -220,9 +223,13 @@ class Telemetry:
 
     def slo_events(self, slo: str, scope: Mapping[str, str], good: float, valid: float) -> None:
         """So many events of an objective in a scope came; 0 of 0 shows that it is watched."""
-        labels = (slo, *(scope.get(name, "") for name in (names.GROUP, names.SERVER, names.MODEL)))
+        labels = _objective_labels(slo, scope)
         self._slo_good.labels(*labels).inc(good)
         self._slo_valid.labels(*labels).inc(valid)
+
+    def slo_known(self, slo: str, scope: Mapping[str, str], seconds: float) -> None:
+        """So far back the events of an objective in a scope are known."""
+        self._slo_known.labels(*_objective_labels(slo, scope)).set(seconds)
 
     @property
     def signal_names(self) -> tuple[str, ...]:
@@ -286,3 +293,7 @@ class Telemetry:
     def outbox_pending(self, count: int) -> None:
         """So many notices wait."""
         self._pending.set(count)
+
+
+def _objective_labels(slo: str, scope: Mapping[str, str]) -> tuple[str, ...]:
+    return (slo, *(scope.get(name, "") for name in (names.GROUP, names.SERVER, names.MODEL)))

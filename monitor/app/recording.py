@@ -21,6 +21,8 @@ def record(seen: Evaluated, servers: Mapping[ServerName, Server], slos: SloKeepe
         telemetry.positions(name, group, rates.values if rates is not None else ())
     for slo, scope, good, valid in slos.new_events():
         telemetry.slo_events(slo, scope, good, valid)
+    for status in slos.statuses or ():
+        telemetry.slo_known(status.slo.name, status.scope, status.attainment.known * status.slo.period_days * 86_400.0)
     firing = [alert.severity for alert in seen.alerts if alert.state is AlertState.FIRING]
     telemetry.alerts_firing({severity.value: firing.count(severity) for severity in Severity})
     return firing.count(Severity.PAGE)

@@ -74,7 +74,12 @@ def _print(statuses: Sequence[SloStatus]) -> None:
                      _windows(status), _spent(status.exhausted_in_seconds)])  # fmt: skip
     columns = ("objective", "of", "aim", "reached", "budget left", "burn 1h", "burning", "spent in")
     console.print(table(columns, rows, right=(3, 4, 5)))
-    if any(status.attainment.sli is None for status in statuses):
+    counted = [one for one in statuses if one.attainment.sli is not None]
+    new = dict.fromkeys(one.slo.name for one in counted if one.attainment.known < 0.99)
+    if new:
+        console.print(f"{', '.join(new)}: watched for less than the period so far, which counts as good before.",
+                      style="dim", markup=False)
+    if len(counted) < len(statuses):
         console.print("–: nothing was counted yet (no traffic, or the server does not count it).", style="dim",
                       markup=False)
 

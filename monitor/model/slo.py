@@ -87,11 +87,15 @@ class Slo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attainment:
-    """An SLO measured: good of valid events in the period so far; None where there were none."""
+    """An SLO measured: good of valid events in the period so far; None where there were none.
+
+    `known` is the share of the period that was watched by then (0 to 1).
+    """
 
     slo: Slo
     good: float
     valid: float
+    known: float = 1.0
 
     @property
     def sli(self) -> float | None:
@@ -100,6 +104,10 @@ class Attainment:
 
     @property
     def error_budget_remaining(self) -> float | None:
-        """Share of the error budget left (1 = untouched, negative = overspent)."""
+        """Share of the whole period's error budget left (1 = untouched, negative = overspent).
+
+        What was not watched yet counts as good, at the rate of events that was: a bad minute on the first day spends no
+        more of a month than a later one.
+        """
         sli = self.sli
-        return None if sli is None else 1.0 - (1.0 - sli) / self.slo.error_budget
+        return None if sli is None else 1.0 - self.known * (1.0 - sli) / self.slo.error_budget

@@ -30,6 +30,7 @@ def slo_view(status: SloStatus) -> dict[str, Any]:
         "good": attained.good,
         "valid": attained.valid,
         "error_budget_remaining": attained.error_budget_remaining,
+        "known": attained.known,
         "burn_rate": status.burn_rate,
         "exhausted_in_seconds": status.exhausted_in_seconds,
         "burning": any(burn.is_burning for burn in status.burns),
@@ -46,6 +47,7 @@ def _burn_view(burn: Burn) -> dict[str, Any]:
         "factor": burn.window.factor,
         "long": burn.long,
         "short": burn.short,
+        "known": burn.known,
         "burning": burn.is_burning,
         "reason": burn.reason,
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from monitor.model.interval import Interval
 from monitor.model.life import Life, LifeId
@@ -44,12 +44,13 @@ class _Page:
             return
         events = events_of(slo, interval)
         if events is not None:
-            self.ledger.add(interval.end, events.good, events.valid)
+            self.ledger.add(interval.end, events.good, events.valid, since=interval.start)
 
     def add_slice(self, event: SliceEvent | None) -> None:
         if event is not None:
             valid = event.slices if event.is_valid else 0.0
-            self.ledger.add(event.end, valid if event.is_good else 0.0, valid)
+            since = event.end - timedelta(seconds=event.slices * self.policy.slo.slice_seconds)
+            self.ledger.add(event.end, valid if event.is_good else 0.0, valid, since=since)
 
     def _tally(self, server: ServerName) -> SliceTally:
         tally = self.tallies.get(server)

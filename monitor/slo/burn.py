@@ -25,20 +25,27 @@ KEEP_FIRING_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """Burn rates over the two windows of one row of the table; None without enough events. `reason` says why."""
+    """Burn rates over the two windows of one row of the table; None without enough events. `reason` says why.
+
+    `known` is the share of the long window that was watched (0 to 1): less than 1 only where an objective is new.
+    """
 
     window: BurnWindow
     long: float | None
     short: float | None
     reason: str = ""
     is_watched: bool = True
+    known: float = 1.0
 
     @property
     def is_burning(self) -> bool:
-        """Whether both windows exceed the factor."""
+        """Whether both windows exceed the factor, and with it the window's share of the budget is gone.
+
+        One lost minute in the first hours of a daemon is a high rate, and next to nothing of a budget of 30 days.
+        """
         if self.long is None or self.short is None:
             return False
-        return self.long > self.window.factor and self.short > self.window.factor
+        return self.known * self.long > self.window.factor and self.short > self.window.factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ def status_of(
     """Attainment, burn rates and time to exhaustion at `now`; `groups` are those whose servers it counts."""
     period = slo.period_days * 86400.0
     whole = ledger.total(now, period)
-    attainment = Attainment(slo=slo, good=whole.good, valid=whole.valid)
+    attainment = Attainment(slo=slo, good=whole.good, valid=whole.valid, known=ledger.known(now, period))
     rate = burn_rate(slo, ledger.total(now, 3600.0))
     left = attainment.error_budget_remaining
     exhausted = None
@@ -101,7 +108,8 @@ def _burn(slo: Slo, window: BurnWindow, ledger: Ledger, now: datetime) -> Burn:
         what = f"{long.valid:.0f} of the {slo.minimum_events:.0f} events needed" if slo.minimum_events else "no events"
         return Burn(window, None, None, f"{what} in {format_duration(window.long_seconds)}")
     # No event in the short window is no bad event: it is not burning now.
-    return Burn(window, burn_rate(slo, long), burn_rate(slo, short) or 0.0)
+    known = ledger.known(now, max(window.long_seconds, least))
+    return Burn(window, burn_rate(slo, long), burn_rate(slo, short) or 0.0, known=known)
 
 
 def burn_outcomes(status: SloStatus) -> tuple[RuleOutcome, ...]:

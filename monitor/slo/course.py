@@ -21,7 +21,7 @@ class Course:
 
     The oldest is first, the last under way.
 
-    `error_budget_remaining`: of the budget of the whole period's events, what the events up to then had left; the last
+    `error_budget_remaining`: of the whole period's budget, what the events up to then had left; the last
     is the objective's own figure. `burn_rate` is that of each step alone. None where nothing was counted.
     """
 
@@ -38,11 +38,13 @@ def course_of(
     slo: Slo, ledger: Ledger, scope: Mapping[str, str], now: datetime, groups: frozenset[str] = frozenset()
 ) -> Course:
     """The course of one objective until `now`."""
-    width, steps = ledger.steps(now, slo.period_days * 86_400.0, _STEPS)
+    period = slo.period_days * 86_400.0
+    width, steps = ledger.steps(now, period, _STEPS)
     allowed = sum(total.valid for _, total in steps) * slo.error_budget
+    known = ledger.known(now, period)
     spent = list(accumulate(total.valid - total.good for _, total in steps))
     return Course(
         slo=slo, scope=scope, groups=groups, step_seconds=width, times=tuple(end for end, _ in steps),
-        error_budget_remaining=tuple(1.0 - one / allowed if allowed > 0 else None for one in spent),
+        error_budget_remaining=tuple(1.0 - known * one / allowed if allowed > 0 else None for one in spent),
         burn_rate=tuple(burn_rate(slo, total) for _, total in steps),
     )  # fmt: skip

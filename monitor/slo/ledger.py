@@ -96,15 +96,23 @@ class Ledger:
     def __init__(self, period_seconds: float) -> None:
         #: Everything ever added, for counters.
         self.good_total, self.valid_total = 0.0, 0.0
+        self._first: float | None = None
         self._levels = (_Level(*_MINUTES), _Level(*_FIVE_MINUTES), _Level(_HOUR, max(period_seconds, _FIVE_MINUTES[1])))
 
-    def add(self, at: datetime, good: float, valid: float) -> None:
-        """Record events that ended at `at`; 0 of 0 says that it was watched and quiet. Any order is fine."""
+    def add(self, at: datetime, good: float, valid: float, *, since: datetime | None = None) -> None:
+        """Record events between `since` and `at`; 0 of 0 says that it was watched and quiet. Any order is fine."""
         self.good_total += good
         self.valid_total += valid
         moment = at.timestamp()
+        began = moment if since is None else since.timestamp()
+        if self._first is None or began < self._first:
+            self._first = began
         for level in self._levels:
             level.add(moment, good, valid)
+
+    def known(self, now: datetime, seconds: float) -> float:
+        """Share of the last `seconds` that lies behind the first events ever recorded (0 to 1)."""
+        return 0.0 if self._first is None else min(1.0, max(0.0, now.timestamp() - self._first) / seconds)
 
     def total(self, now: datetime, seconds: float) -> Total:
         """Events of the last `seconds` before `now`; the beginning is rounded to a bucket of the finest level kept."""

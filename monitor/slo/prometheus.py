@@ -22,6 +22,9 @@ from monitor.slo.windows import BurnWindow
 _BY = f"{names.SLO}, {names.GROUP}, {names.SERVER}, {names.MODEL}"
 _RATE = "acceptd:slo_burn_rate"
 _EVENTS = "acceptd:slo_valid_events"
+#: How long each objective has been watched; daemons that share one began at different times. Over an hour, so that a
+#: restart of acceptd does not take the alerts away.
+_KNOWN = f"max by ({_BY}) (last_over_time({names.SLO_KNOWN}{{{names.SLO}=\"%s\"}}[1h]))"
 _LEFT = "acceptd:slo_error_budget_remaining:ratio"
 #: Own alerts about the watcher: name, expression, `for`, severity, what it says.
 _WATCHER = (
@@ -58,6 +61,11 @@ def _span(seconds: float) -> str:
     return format_duration(seconds)
 
 
+def _known(slo: Slo, seconds: float) -> str:
+    """The share of a window that was watched, as `monitor.slo.burn.Burn.known`."""
+    return f"clamp_max({_KNOWN % slo.name} / {seconds:.12g}, 1)"
+
+
 def _records(policy: SloPolicy) -> list[dict[str, Any]]:
     slo = policy.slo
     # The label is in the series already; said again, promtool can tell the rules of several objectives apart.
@@ -75,7 +83,8 @@ def _records(policy: SloPolicy) -> list[dict[str, Any]]:
         rules.append({"record": f"{_EVENTS}:{_span(seconds)}", "expr": events, "labels": dict(labels)})
     period = slo.period_days * 86400.0
     whole = f"1 - {_total(names.SLO_GOOD, slo, period)} / {_total(names.SLO_VALID, slo, period)}"
-    rules.append({"record": _LEFT, "expr": f"1 - ({whole}) / {slo.error_budget:.12g}", "labels": dict(labels)})
+    spent = f"({whole}) / {slo.error_budget:.12g} * on ({_BY}) {_known(slo, period)}"
+    rules.append({"record": _LEFT, "expr": f"1 - {spent}", "labels": dict(labels)})
     return rules
 
 
@@ -106,7 +115,10 @@ def _burning(slo: Slo, window: BurnWindow) -> str:
     short = shortest(slo, window)
     long = max(window.long_seconds, short)
     chosen = f'{{{names.SLO}="{slo.name}"}}'
-    parts = [f"{_RATE}:{_span(span)}{chosen} > {window.factor:.12g}" for span in (long, short)]
+    parts = [
+        f"{_RATE}:{_span(long)}{chosen} > on ({_BY}) {window.factor:.12g} / {_known(slo, long)}",
+        f"{_RATE}:{_span(short)}{chosen} > {window.factor:.12g}",
+    ]
     if slo.minimum_events:
         parts.append(f"{_EVENTS}:{_span(long)}{chosen} >= {slo.minimum_events:.12g}")
     return f"({' and '.join(parts)})"

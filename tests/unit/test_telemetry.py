@@ -84,10 +84,12 @@ def test_objectives_of_what_is_gone_leave_the_page_and_those_of_a_model_stay() -
     told = Telemetry()
     for scope in ({"group": "g"}, {"group": "h"}, {"server": "b", "group": "g"}, {"model": "m"}):
         told.slo_events("uptime", scope, 9.0, 10.0)
+        told.slo_known("uptime", scope, 60.0)
     told.watching({"a"}, {"g"})
-    kept = [line for line in lines(told) if line.startswith("acceptd_slo_valid_events_total{")]
-    assert len(kept) == 2 and any('model="m"' in line for line in kept)
-    assert not any('group="h"' in line or 'server="b"' in line for line in kept)
+    for name in ("acceptd_slo_valid_events_total", "acceptd_slo_known_seconds"):
+        kept = [line for line in lines(told) if line.startswith(f"{name}{{")]
+        assert len(kept) == 2 and any('model="m"' in line for line in kept)
+        assert not any('group="h"' in line or 'server="b"' in line for line in kept)
 
 
 def test_events_of_an_objective_add_up_in_their_scope() -> None:

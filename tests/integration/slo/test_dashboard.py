@@ -42,9 +42,9 @@ def pages(now: datetime) -> Iterator[tuple[datetime, str]]:
                 told.signal(name, server, group, 0.5 if up and (speculates or "accept" not in name) else None)
             told.signal("num_speculative_tokens", server, group, tokens if up else None)
             told.positions(server, group, [0.8, 0.6] if speculates else [])
-        told.slo_events("availability", {"group": "chat"}, 10, 10)
-        told.slo_events("availability", {"model": "org/target"}, 10, 10)
-        told.slo_events("availability", {"group": "plain", "server": "plain-1"}, 10, 10)
+        for scope in ({"group": "chat"}, {"model": "org/target"}, {"group": "plain", "server": "plain-1"}):
+            told.slo_events("availability", scope, 10, 10)
+            told.slo_known("availability", scope, HOURS * 3600.0 - age)
         told.alerts_firing({"page": 0, "ticket": 1})
         told.cycle("ok", 0.1)
         if age == ENDED:

@@ -34,7 +34,11 @@ STORIES = {
     "just-now": lambda age: 0.5 if age < 240 else 0.0,
     "over": lambda age: 0.3 if 1800 < age < 5400 else 0.0,
     "slow": lambda age: 0.012,
+    "new": lambda age: 0.2,
+    "new-and-well": lambda age: 0.2 if 600 < age < 900 else 0.0,
 }
+#: Groups that were first watched so long ago (seconds).
+BEGAN = {"new": 2400.0, "new-and-well": 14_400.0}
 
 
 def shipped() -> tuple[SloPolicy, ...]:
@@ -82,13 +86,14 @@ def policy() -> SloPolicy:
 def events(now: datetime) -> Iterator[tuple[str, datetime, float, float]]:
     """Group, end, answered and missed checks: ten a minute."""
     for group, missed in STORIES.items():
-        for index in range(int(DAYS * 86400 / STEP), -1, -1):
+        for index in range(int(BEGAN.get(group, DAYS * 86400) / STEP), -1, -1):
             age = index * STEP
             yield group, now - timedelta(seconds=age), 10 * (1 - missed(age)), 10 * missed(age)
 
 
 def backfill(promtool: str, folder: Path, now: datetime) -> None:
     lines: dict[str, list[str]] = {"good": [], "valid": []}
+    known: list[str] = []
     totals: dict[str, list[float]] = {}
     for group, at, answered, missed in events(now):
         total = totals.setdefault(group, [0.0, 0.0])
@@ -97,9 +102,12 @@ def backfill(promtool: str, folder: Path, now: datetime) -> None:
         for kind, value in zip(lines, total, strict=True):
             labels = f'{{slo="uptime",group="{group}"}}'
             lines[kind].append(f"acceptd_slo_{kind}_events_total{labels} {value} {at.timestamp():.0f}")
+        age = BEGAN.get(group, DAYS * 86400) - (now - at).total_seconds()
+        known.append(f"acceptd_slo_known_seconds{labels} {age:.0f} {at.timestamp():.0f}")
     text = "".join(
         f"# TYPE acceptd_slo_{kind}_events counter\n" + "\n".join(found) + "\n" for kind, found in lines.items()
     )
+    text += "# TYPE acceptd_slo_known_seconds gauge\n" + "\n".join(known) + "\n"
     path = folder / "events.om"
     path.write_text(text + "# EOF\n")
     done = subprocess.run(

@@ -22,13 +22,16 @@ slos:
 
 @pytest.fixture
 def slo_folder(folder: Folder, tmp_path: Path) -> Folder:
-    """A daemon's folder whose objectives are those of FILE; two of twelve checks were missed."""
+    """A daemon's folder whose objectives are those of FILE; two of twelve checks in all but 30 days were missed."""
     path = tmp_path / "slo.yaml"
     path.write_text(FILE)
     write_running(folder.path, replace(read_running(folder.path), slo_files=(str(path),)))
     store = folder.store()
     with store.write() as unit:
-        unit.checks.add([Checks(SERVER, folder.now - timedelta(minutes=10), 10, 2)])
+        unit.checks.add([
+            Checks(SERVER, folder.now - timedelta(days=29.9), 10, 0),
+            Checks(SERVER, folder.now - timedelta(minutes=10), 0, 2),
+        ])
     store.close()
     return folder
 
@@ -40,7 +43,9 @@ def test_every_objective_with_what_is_left_of_its_budget(acceptd: Run, slo_folde
     assert list(found) == ["up", "quick", "slices"]
     up, quick = found["up"], found["quick"]
     assert (up["good"], up["valid"], up["group"]) == (10.0, 12.0, "chat")
-    assert up["error_budget_remaining"] == pytest.approx(1 - (2 / 12) / 0.05)
+    assert up["known"] == pytest.approx(29.9 / 30, abs=0.001)
+    assert up["error_budget_remaining"] == pytest.approx(1 - up["known"] * (2 / 12) / 0.05)
+    assert quick["known"] < 0.01
     assert up["exhausted_in_seconds"] == 0.0
     assert quick["valid"] == 300.0
     assert (quick["reached"], quick["error_budget_remaining"]) == (1.0, 1.0)
@@ -48,15 +53,16 @@ def test_every_objective_with_what_is_left_of_its_budget(acceptd: Run, slo_folde
     assert found["slices"]["valid"] >= 5.0
     windows = {window["name"]: window for window in up["windows"]}
     assert list(windows) == ["page_quick", "page_slow", "ticket_quick", "ticket_slow"]
-    assert windows["page_slow"]["long"] == pytest.approx(10 / 3)
+    assert (windows["page_slow"]["long"], windows["page_slow"]["known"]) == (pytest.approx(20.0), 1.0)
     assert (windows["ticket_quick"]["burning"], windows["page_quick"]["burning"]) == (True, False)
 
 
 def test_for_people(acceptd: Run, slo_folder: Folder) -> None:
     said = acceptd("--data-dir", slo_folder.path, "slo")
     lines = {line.split()[0]: line for line in said.out.splitlines()}
-    assert "83.3%" in lines["up"] and "-233.3%" in lines["up"] and "spent" in lines["up"]
+    assert "83.3%" in lines["up"] and "-23" in lines["up"] and "spent" in lines["up"]
     assert "100.0%" in lines["quick"] and "0.95 of 30 d" in lines["quick"]
+    assert "quick, slices: watched for less than the period so far" in " ".join(said.out.split())
     assert "report only" in lines["slices"]
 
 

@@ -66,19 +66,49 @@ class TestBurning:
         }  # fmt: skip
         assert page.annotations["summary"] == "chat: it fails 20.0 times as often as its objective allows"
         assert page.annotations["description"] == (
-            "Over 1h 20.00% of the events were bad, 1.00% are allowed; over 5m 20.00%. 75.3% of the budget of 30 days "
-            "is left. At this rate it is spent in 1d3h."
+            "Over 1h 20.00% of the events were bad, 1.00% are allowed; over 5m 20.00%. 97.2% of the budget of 30 days "
+            "is left. At this rate it is spent in 1d11h."
         )
         assert page.annotations["runbook"] == "error-budget-burn"
         assert page.evidence["burn_rate_1h"] == pytest.approx(20.0)
-        assert page.evidence["error_budget_remaining"] == pytest.approx(1 - 20 / 81)
+        # An hour of the 720 burnt twenty times what it may.
+        assert page.evidence["error_budget_remaining"] == pytest.approx(1 - 20 / 720, abs=1e-4)
 
     def test_a_spent_budget_is_called_so(self) -> None:
-        status = measured([(0, 30, 0.20)])
+        status = measured([(0, 37, 0.20)])
         assert status.exhausted_in_seconds == 0.0
         assert "0.0% of the budget of 30 days is left. It is spent." in (
             outcomes(status)["page"].annotations["description"]
         )
+
+
+class TestNewObjective:
+    """What lies before its first event was not watched: a window is judged by the share of the budget that is gone."""
+
+    @pytest.mark.parametrize(
+        ("rates", "page", "ticket"),
+        [
+            # A lost minute of three hours is 0.56 % of them, and 0.02 % of three days.
+            ([(0, 2, 0.0), (2, 2 + 1 / 60, 1.0), (2 + 1 / 60, 3, 0.0)], Truth.FALSE, Truth.FALSE),
+            # Ten minutes in which nothing works: 10 / 60 of an hour at a burn rate of 200.
+            ([(0, 10 / 60, 1.0)], Truth.TRUE, Truth.FALSE),
+            ([(0, 4 / 60, 1.0)], Truth.FALSE, Truth.FALSE),
+            # Five hours at nine times the rate are 45 of the 36 rate-hours that a slow page asks for.
+            ([(0, 5, 0.045)], Truth.TRUE, Truth.FALSE),
+            ([(0, 3.9, 0.045)], Truth.FALSE, Truth.FALSE),
+        ],
+    )
+    def test_it_burns_when_the_share_of_the_window_is_gone(
+        self, rates: list[tuple[float, float, float | None]], page: Truth, ticket: Truth
+    ) -> None:
+        found = outcomes(measured(rates, slo(objective=0.995)))
+        assert (found["page"].truth, found["ticket"].truth) == (page, ticket)
+
+    def test_its_budget_is_that_of_the_whole_period(self) -> None:
+        """A minute of the 216 that 99.5 % leaves in 30 days."""
+        status = measured([(0, 2, 0.0), (2, 2 + 1 / 60, 1.0), (2 + 1 / 60, 3, 0.0)], slo(objective=0.995))
+        assert status.attainment.error_budget_remaining == pytest.approx(1 - 1 / 216, abs=1e-4)
+        assert status.attainment.sli == pytest.approx(179 / 180)
 
 
 class TestNoData:
