@@ -79,7 +79,8 @@ Finding = Iterator[Cause]
 
 def probable_causes(case: Case, *, about_acceptance: bool, limit: int = 3) -> tuple[Cause, ...]:
     """The likeliest causes first; for an alert about acceptance one that says so where nothing stands out."""
-    finders = (*_ANY, *_ACCEPTANCE) if about_acceptance else _ANY
+    # Acceptance is judged against what is normal at the same number of tokens, all else is not.
+    finders = (*_ANY, *_ACCEPTANCE) if about_acceptance else (*_ANY, _another_number)
     found = sorted((cause for find in finders for cause in find(case)), key=lambda cause: -cause.likelihood)
     if not found and about_acceptance:
         return (Cause("unknown", 0.0, f"Nothing measured stands out. {UNSEEN}"),)
@@ -121,6 +122,19 @@ def _another_version(case: Case) -> Finding:
     ):
         if mine and its and mine != its:
             yield Cause(f"another_{what}", 0.85, f"Another {what} {since}: {mine}, before it {its}.")
+
+
+def _another_number(case: Case) -> Finding:
+    life, before = case.life, case.before
+    if life is None or before is None or (case.at - life.first_seen).total_seconds() > _RECENT_SECONDS:
+        return
+    new, old = life.setting.num_speculative_tokens, before.setting.num_speculative_tokens
+    if new is not None and old is not None and new != old and life.adapts is None:
+        yield Cause(
+            "another_setting", 0.70,
+            f"Another setting since {life.first_seen:%Y-%m-%d %H:%M} UTC: {life.setting.describe()}, before it"
+            f" {before.setting.describe()}.",
+        )  # fmt: skip
 
 
 def _new_process(case: Case) -> Finding:

@@ -158,6 +158,14 @@ class TestChanges:
     def test_what_was_changed_lately(self, changes: dict[str, Any], name: str, words: str) -> None:
         assert words in found(case(**self.lives(**changes)))[name]
 
+    def test_another_number_of_tokens_is_one_where_it_is_not_the_number_that_is_judged(self) -> None:
+        lives = self.lives(setting=Setting(method="eagle3", num_speculative_tokens=5))
+        sentence = "Another setting since 2026-03-04 10:00 UTC: eagle3, 5 tokens, before it eagle3, 3 tokens."
+        assert found(case(WELL, **lives), about_acceptance=False) == {"another_setting": sentence}
+        assert "another_setting" not in found(case(**lives))
+        adaptive = {**lives, "life": replace(lives["life"], adapts="by load")}
+        assert found(case(WELL, **adaptive), about_acceptance=False) == {}
+
     def test_a_process_that_just_began_is_one(self) -> None:
         lives = self.lives(first_seen=NOON - timedelta(minutes=12))
         assert found(case(**lives)) == {"new_process": "It began with a new process, 12m ago."}
