@@ -142,12 +142,17 @@ def _reason(
     since = (now - last).total_seconds() if last else 0.0
     if new or ended:
         return TellReason.CHANGED if since >= policy.interval_seconds else TellReason.WAITING
-    if all(alert.clear_since for alert in still):
-        # Held, not true: it is repeated when it is true again.
+    if not any(_holds(alert, now) for alert in still):
+        # Held, not true or not known: it is repeated when it is true again.
         return TellReason.NONE
     is_urgent = any(alert.severity is Severity.PAGE and not alert.acknowledged_by for alert in still)
     repeat = min(policy.page_repeat_seconds, policy.repeat_seconds) if is_urgent else policy.repeat_seconds
     return TellReason.REPEAT if since >= repeat else TellReason.NONE
+
+
+def _holds(alert: Alert, now: datetime) -> bool:
+    """Whether its condition was true at this evaluation: it neither is over and held, nor without data."""
+    return alert.clear_since is None and alert.last_true is not None and alert.last_true >= now
 
 
 def _moment(reason: TellReason, new: list[Alert], still: list[Alert], ended: list[Alert]) -> str:

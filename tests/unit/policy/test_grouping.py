@@ -10,7 +10,7 @@ import pytest
 from monitor.model.alert import Alert, AlertState, Matcher, Silence, SilenceId
 from monitor.policy.mute import Muter
 from monitor.policy.telling import Telling, TellingPolicy, TellReason, tellings
-from tests.unit.policy.words import alert, minute
+from tests.unit.policy.words import alert, minute, true_at
 
 POLICY = TellingPolicy(digest_above=3)
 
@@ -18,6 +18,7 @@ POLICY = TellingPolicy(digest_above=3)
 def decide(
     alerts: Sequence[Alert], at: float, policy: TellingPolicy = POLICY, silences: Sequence[Silence] = ()
 ) -> list[Telling]:
+    alerts = true_at(alerts, at)
     found = tellings(alerts, Muter(alerts, (), silences, (), minute(at)), minute(at), policy)
     return [telling for telling in found if telling.is_due]
 

@@ -90,6 +90,14 @@ class TestInhibition:
             found = mute(burn, [alert(cause), burn], inhibitions=shipped)
             assert (found is None) is (is_told or group == "other"), group
 
+    def test_an_objective_without_data_is_not_told_beside_the_server_that_has_none(self) -> None:
+        shipped = load_rules({"alerts.yaml": (rules_folder() / "alerts.yaml").read_text()}, WORDS).inhibitions
+        labels = {"alertname": "AlertHasNoData", "slo": "first-token", "severity": "ticket", "group": "g"}
+        blind = replace(alert("AlertHasNoData"), labels=labels, fingerprint=fingerprint(labels))
+        for cause in ("ServerDown", "NoSamples", "ScrapeUnauthorized"):
+            assert mute(blind, [alert(cause), blind], inhibitions=shipped) is not None
+            assert mute(blind, [alert(cause, group="other"), blind], inhibitions=shipped) is None
+
     def test_two_that_would_mute_each_other_both_stay_loud(self) -> None:
         a_mutes_b = Inhibition((Matcher("alertname", "=", "A"),), (Matcher("alertname", "=", "B"),))
         b_mutes_a = Inhibition((Matcher("alertname", "=~", "A|B"),), (Matcher("alertname", "=~", "A|B"),))

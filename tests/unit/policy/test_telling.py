@@ -10,7 +10,7 @@ from monitor.model.outcome import Truth
 from monitor.policy.alerts import step_alerts
 from monitor.policy.mute import Muter
 from monitor.policy.telling import Telling, TellingPolicy, TellReason, tellings
-from tests.unit.policy.words import alert, minute, outcome
+from tests.unit.policy.words import alert, minute, outcome, true_at
 
 POLICY = TellingPolicy()
 
@@ -18,6 +18,7 @@ POLICY = TellingPolicy()
 def decide(
     alerts: Sequence[Alert], at: float, policy: TellingPolicy = POLICY, silences: Sequence[Silence] = ()
 ) -> list[Telling]:
+    alerts = true_at(alerts, at)
     return list(tellings(alerts, Muter(alerts, (), silences, (), minute(at)), minute(at), policy))
 
 
@@ -112,6 +113,15 @@ class TestHeld:
         assert reason([replace(held, clear_since=None)], 31) is TellReason.REPEAT
         # Another of its group is true.
         assert reason([held, alert(server="b", notified=0)], 30) is TellReason.REPEAT
+
+    def test_without_data_it_is_not_repeated(self) -> None:
+        """That it is blind is told by an alert of its own; that it "still fires" would be a guess."""
+        blind = alert(notified=0)
+        for at, last_true, expected in ((30, 29, TellReason.NONE), (240, 29, TellReason.NONE),
+                                        (241, 241, TellReason.REPEAT)):  # fmt: skip
+            alerts = true_at([blind], last_true)
+            (only,) = tellings(alerts, Muter(alerts, (), (), (), minute(at)), minute(at), POLICY)
+            assert only.reason is expected
 
     def test_its_end_is_told(self) -> None:
         done = alert(state=AlertState.RESOLVED, resolved=9, notified=0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from monitor.model.alert import Alert, AlertState, fingerprint
@@ -52,6 +53,11 @@ def signal_set(
 
 def rules(text: str) -> RuleSet:
     return load_rules({"rules.yaml": text}, WORDS)
+
+
+def true_at(alerts: Iterable[Alert], at: float) -> list[Alert]:
+    """The alerts as an evaluation at that minute leaves them where the conditions of all are true."""
+    return [replace(one, last_true=minute(at)) for one in alerts]
 
 
 def outcome(
