@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -12,8 +12,9 @@ from monitor.cli.context import Absent, Context
 from monitor.cli.looking import Json, duration
 from monitor.cli.output import console, print_json, table, who
 from monitor.clock import SystemClock
-from monitor.model.alert import AlertState, SilenceId
+from monitor.model.alert import Alert, AlertState, SilenceId
 from monitor.report.views import silence_view
+from monitor.store.api import Unit
 
 
 def silence(
@@ -30,10 +31,17 @@ def silence(
     seconds = duration(last, "--for")
     with context.writing() as store, store.write() as unit:
         made = asking.silence(unit, wanted, who(), reason, now, seconds)
+        hidden = sum(made.mutes(alert.labels, now) for alert in _firing(unit, now))
     if as_json:
-        print_json({"id": made.id, "ends_at": made.ends_at.isoformat()})
-    else:
-        console.print(f"Silence {made.id} until {made.ends_at:%Y-%m-%d %H:%M} UTC", markup=False)
+        print_json({"id": made.id, "ends_at": made.ends_at.isoformat(), "firing": hidden})
+        return
+    console.print(f"Silence {made.id} until {made.ends_at:%Y-%m-%d %H:%M} UTC", markup=False)
+    # A label or a name with a slip in it matches nothing, ever.
+    console.print(f"It hides {hidden} that fire now." if hidden else "Nothing that fires now matches it.", markup=False)
+
+
+def _firing(unit: Unit, now: datetime) -> list[Alert]:
+    return [alert for alert in unit.alerts.since(now) if alert.state is AlertState.FIRING]
 
 
 def unsilence(
@@ -64,7 +72,7 @@ def silences(
     context: Context = ctx.obj
     with context.reading() as store, store.read() as unit:
         found = [silence for silence in unit.silences.all() if silence.ends_at >= start]
-        firing = [alert for alert in unit.alerts.since(now) if alert.state is AlertState.FIRING]
+        firing = _firing(unit, now)
     hides = {one.id: sum(one.mutes(alert.labels, now) for alert in firing) for one in found}
     if as_json:
         print_json({"at": now.isoformat(), "silences": [

@@ -80,7 +80,7 @@ def _answers(traffic: TrafficCounts | None) -> Events | None:
         bad = sum(count for status, count in traffic.http_responses.items() if status.startswith("5"))
         # Rejections are answers too, with 503 in some versions and 429 in others: the larger number, never both.
         return Events(answers - min(answers, max(bad, rejected)), answers)
-    if traffic.finished:
+    if traffic.finished or rejected:
         ended = sum(traffic.finished.values())
         bad = sum(count for reason, count in traffic.finished.items() if reason in ERROR_REASONS)
         return Events(ended - bad, ended + rejected)

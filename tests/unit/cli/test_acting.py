@@ -186,6 +186,17 @@ class TestSilences:
         ]  # fmt: skip
         assert (one.ends_at - one.starts_at).total_seconds() == 3600
 
+    @pytest.mark.parametrize(
+        ("matcher", "words"),
+        [("alertname=AcceptanceCliff", "It hides 1 that fire now."), ("sever=chat-1", "Nothing that fires now")],
+    )
+    def test_it_says_what_it_hides_so_that_a_slip_is_seen(
+        self, acceptd: Run, folder: Folder, matcher: str, words: str
+    ) -> None:
+        assert words in acceptd("--data-dir", folder.path, "silence", matcher).out
+        hidden = acceptd("--data-dir", folder.path, "silence", matcher, "--json").json()["firing"]
+        assert hidden == (1 if "1" in words else 0)
+
     @pytest.mark.parametrize("matcher", ["server", "=x", "a=~[", "a!~(", ""])
     def test_a_wrong_matcher_is_refused_by_name(self, acceptd: Run, folder: Folder, matcher: str) -> None:
         said = acceptd("--data-dir", folder.path, "silence", matcher)

@@ -58,6 +58,8 @@ class TestAvailability:
             ({"responses": {"2xx": 5.0}, "rejections": 50.0}, Events(0.0, 5.0)),
             ({"finished": {"stop": 97.0, "abort": 2.0, "error": 1.0}}, Events(99.0, 100.0)),
             ({"finished": {"stop": 90.0}, "rejections": 10.0}, Events(90.0, 100.0)),
+            # Everything is refused and nothing ends.
+            ({"rejections": 10.0}, Events(0.0, 10.0)),
             ({}, None),
         ],
     )
