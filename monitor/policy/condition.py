@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-import cel
-
 from monitor.model.outcome import Truth
 from monitor.model.signal import NoData, SignalSet
+from monitor.policy import language
 from monitor.policy.condition_check import EVALUATION_ERRORS, VECTOR, Mistake, first_sentence, position, trial
 
 #: Functions a condition may call besides operators and macros; anything with a clock or a text has no use here.
@@ -44,7 +43,7 @@ class Condition:
     scalars: tuple[str, ...]
     vectors: tuple[str, ...]
     known: tuple[str, ...]
-    _program: cel.Program = field(repr=False)
+    _program: language.Program = field(repr=False)
     #: Every signal it names.
     names: tuple[str, ...] = field(init=False)
 
@@ -117,7 +116,7 @@ def compile_condition(source: str, vocabulary: Mapping[str, str]) -> Condition:
     text = _QUOTE_OR_COMMENT.sub(lambda m: " " * len(m[0]) if m[0].startswith("//") else m[0], source)
     text = _KNOWN.sub(lambda match: f"known_{match[1]}_".ljust(len(match[0])), text)
     try:
-        program = cel.compile(text)
+        program = language.compile(text)
     except ValueError as error:
         raise BadCondition([_syntax_mistake(str(error))]) from None
     asked = tuple(sorted(set(_KNOWN.findall(source))))

@@ -9,7 +9,7 @@ import random
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-import cel
+from monitor.policy import language
 
 #: Kind of a signal that has one value per draft position; everything else in a vocabulary is one number.
 VECTOR = "vector"
@@ -57,7 +57,7 @@ def trial(
 
 def _try(part: str, bindings: dict[str, object], place: tuple[int, int]) -> Mistake | None:
     try:
-        result = cel.compile(part).execute(bindings)
+        result = language.compile(part).execute(bindings)
     except EVALUATION_ERRORS as error:
         what = f"`{part}`, which cannot be evaluated ({first_sentence(str(error))})"
         return Mistake(what, _hint(str(error)), *place)

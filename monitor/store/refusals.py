@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 
-import psycopg
 from sqlalchemy import Engine, event
 from sqlalchemy.engine import ExceptionContext
 
@@ -64,8 +63,8 @@ def refusal(error: BaseException, where: str) -> StoreError:
     kind, sentence = StoreError, "the database refused the request"
     if isinstance(error, sqlite3.Error):
         kind, sentence = _of_sqlite(error)
-    elif isinstance(error, psycopg.Error):
-        kind, sentence = _of_postgres(error)
+    elif hasattr(error, "sqlstate"):
+        kind, sentence = _of_postgres(error, error.sqlstate)
     return kind(f"{where}: {sentence} ({_detail(error)})")
 
 
@@ -88,11 +87,14 @@ def _of_sqlite(error: sqlite3.Error) -> tuple[type[StoreError], str]:
     return StoreError, "the database refused the request"
 
 
-def _of_postgres(error: psycopg.Error) -> tuple[type[StoreError], str]:
+def _of_postgres(error: BaseException, state: str | None) -> tuple[type[StoreError], str]:
+    # Here, where its error shows that it is loaded: a daemon without a database for the fleet goes without its 9 MB.
+    import psycopg
+
     for beginning, kind, sentence in _POSTGRES:
-        if (error.sqlstate or "").startswith(beginning):
+        if (state or "").startswith(beginning):
             return kind, sentence
-    if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
+    if state is None and isinstance(error, psycopg.OperationalError):
         return StoreAway, "the server cannot be reached"
     return StoreError, "the database refused the request"
 

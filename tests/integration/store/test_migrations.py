@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from alembic import command
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import make_url, text
 
 from monitor.errors import StoreError
@@ -149,6 +151,19 @@ def test_an_empty_database_is_brought_to_the_newest_revision_once(url: str, open
     assert store.revision() == newest()
     assert store.upgrade() == []
     store.check()
+
+
+def test_revisions_and_the_revision_are_what_alembic_says(database: Database) -> None:
+    """Both are read without it, so that a daemon need not load it."""
+    schema = Schema()
+    with database.migrating() as connection:
+        config = schema.config(connection)
+        walked = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()][::-1]
+        assert schema.pending(None) == walked
+        for revision in (walked[0], walked[-1]):
+            command.upgrade(config, revision)
+            assert MigrationContext.configure(connection).get_current_revision() == revision
+            assert schema.revision(connection) == revision
 
 
 def test_tables_and_migrations_agree(database: Database) -> None:

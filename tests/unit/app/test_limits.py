@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from monitor.store import open_store
+
 _HEAPS = """
 import ctypes, sys, threading
 from monitor.app.limits import share_one_heap
@@ -42,3 +44,26 @@ def _heaps(how: str, folder: Path) -> int:
 def test_threads_share_one_heap(tmp_path: Path) -> None:
     assert _heaps("shared", tmp_path) == 1
     assert _heaps("own", tmp_path) > 1
+
+
+_DAEMON = """
+import sys
+import monitor.cli.running, monitor.app.run
+from monitor.store import open_store
+
+store = open_store(sys.argv[1])
+assert store.upgrade() == []
+store.close()
+print(*(name for name in ("alembic", "mako", "psycopg", "prompt_toolkit", "pygments", "matplotlib")
+        if name in sys.modules))
+"""
+
+
+def test_a_daemon_loads_nothing_that_only_others_need(tmp_path: Path) -> None:
+    """On the embedded store at its newest revision; each of them is 2 to 9 MB for as long as the daemon runs."""
+    url = f"sqlite:///{tmp_path / 'local.db'}"
+    store = open_store(url)
+    store.upgrade()
+    store.close()
+    done = subprocess.run([sys.executable, "-c", _DAEMON, url], check=True, timeout=120, capture_output=True, text=True)
+    assert done.stdout.split() == []
