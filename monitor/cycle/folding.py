@@ -15,7 +15,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from operator import sub
 from typing import Any, TypeVar, overload
 
 from pydantic_core import from_json
@@ -34,8 +35,6 @@ _MICROSECOND = timedelta(microseconds=1)
 #: Edges of histograms by number, and their numbers: a few tuples in a fleet.
 _EDGES: list[tuple[float, ...]] = []
 _NUMBERS: dict[tuple[float, ...], int] = {}
-#: Floats below this count whole things exactly.
-_WHOLE = 2.0**53
 _as_text = json.JSONEncoder(separators=(",", ":")).encode
 #: How hard zlib tries: 1 halves the text in 10 us, 6 takes off 1 % more.
 _LEVEL = 1
@@ -123,11 +122,11 @@ class _Made(Sequence[Thing]):
 
 
 class Pairs(_Made[Pair]):
-    """Lives with their intervals, some of them folded."""
+    """Lives with their intervals, which are folded."""
 
     __slots__ = ("_intervals", "_lives")
 
-    def __init__(self, lives: Sequence[Life], intervals: Sequence[Interval | bytes]) -> None:
+    def __init__(self, lives: Sequence[Life], intervals: Sequence[bytes]) -> None:
         self._lives = lives
         self._intervals = intervals
 
@@ -141,8 +140,8 @@ class Pairs(_Made[Pair]):
         return _pair(self._lives[place], self._intervals[place])
 
 
-def _pair(life: Life, interval: Interval | bytes) -> Pair:
-    return life, _unfolded(interval, life.id, life.server) if isinstance(interval, bytes) else interval
+def _pair(life: Life, folded: bytes) -> Pair:
+    return life, _unfolded(folded, life.id, life.server)
 
 
 #: Kept for a moment: windows of a server, and of its group after it, look at the same intervals.
@@ -215,7 +214,7 @@ def _flags(values: tuple[str, ...]) -> frozenset[Flag]:
 def _folded(histogram: Histogram | None) -> tuple[Any, ...] | None:
     """Number of the edges, total, count, place of the first bucket that is not 0, buckets up to the last that rises.
 
-    Whole buckets that never fall as what each adds to the one before, which is shorter.
+    Whole buckets as what each adds to the one before, which is shorter.
     """
     if histogram is None:
         return None
@@ -231,10 +230,9 @@ def _folded(histogram: Histogram | None) -> tuple[Any, ...] | None:
         end -= 1
     kept = values[first:end]
     told = number, histogram.total, histogram.count, first
-    if all(0.0 <= value < _WHOLE and not value % 1.0 for value in kept):
-        steps = tuple(int(after - before) for before, after in pairwise((0.0, *kept)))
-        if min(steps, default=0) >= 0:
-            return (*told, True, steps)
+    if all(map(float.is_integer, kept)):
+        whole = tuple(map(int, kept))
+        return (*told, True, tuple(map(sub, whole, (0, *whole))))
     return (*told, False, kept)
 
 

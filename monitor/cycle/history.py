@@ -31,14 +31,10 @@ class History:
 
     def fill(self, lives: Iterable[Life], intervals: Iterable[Interval]) -> None:
         """Take over what the store has of some servers, as scraped or in sums."""
-        filled: set[ServerName] = set()
         with self._lock:
             self._lives.update({life.id: life for life in lives})
             for interval in intervals:
                 self._add(interval)
-                filled.add(interval.server)
-            for server in filled:
-                self._kept[server].fold()
 
     def add(self, lives: Iterable[Life], intervals: Sequence[Interval], now: datetime) -> None:
         """Add lives (new or with more known of them) and the newest intervals; sum up and drop what is too old."""

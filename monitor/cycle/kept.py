@@ -1,7 +1,7 @@
 """What is remembered of one server: its newest intervals as scraped, and sums of all of a day. No clock, no lock.
 
-Sums are made as soon as their five minutes are over, so that who weighs a day need not add up every page of it. Only
-the newest intervals, which every evaluation reads, stand as objects; all others are folded.
+Sums are made as soon as their five minutes are over, so that who weighs a day need not add up every page of it. All
+intervals are folded, the newest too: as objects five minutes of them took more memory than the rest of the day.
 """
 
 from __future__ import annotations
@@ -35,9 +35,6 @@ DAY = timedelta(days=1)
 #: How long hours at other settings are kept beyond that, and how many of each: what a row of the tuner rests on.
 OTHERS, OTHER_HOURS = timedelta(days=30), 6
 
-#: Age from which intervals are folded: the windows that are read again and again are not longer.
-UNFOLDED = timedelta(seconds=300)
-
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -46,17 +43,15 @@ class _Stretch:
     """Intervals by end with their lives, ends and digests, and how many of them each life has."""
 
     lives: list[Life] = field(default_factory=list)
-    intervals: list[Interval | bytes] = field(default_factory=list)
+    intervals: list[bytes] = field(default_factory=list)
     #: Microseconds since 1970.
     ends: array[int] = field(default_factory=lambda: array("q"))
     digests: array[float] = field(default_factory=lambda: array("d"))
     counts: Counter[LifeId] = field(default_factory=Counter)
-    #: How many at the beginning are known to be folded.
-    _folded: int = 0
 
     @property
     def pairs(self) -> Pairs:
-        """Those that are folded are unfolded when asked for."""
+        """Unfolded when they are asked for."""
         return Pairs(self.lives, self.intervals)
 
     def put(self, span: slice, pairs: list[Pair]) -> None:
@@ -67,19 +62,9 @@ class _Stretch:
                 del self.counts[life.id]
         self.counts.update(life.id for life, _ in pairs)
         self.lives[span] = [life for life, _ in pairs]
-        self.intervals[span] = [interval for _, interval in pairs]
+        self.intervals[span] = [fold(interval) for _, interval in pairs]
         self.ends[span] = array("q", [microseconds(interval.end) for _, interval in pairs])
         self.digests[span_of_numbers(span)] = numbers_of(digest_of(interval, life.setting) for life, interval in pairs)
-        self._folded = min(self._folded, span.start)
-
-    def fold(self, until: datetime) -> None:
-        """Fold what ends by then."""
-        end = self.after(until)
-        for place in range(self._folded, end):
-            interval = self.intervals[place]
-            if not isinstance(interval, bytes):
-                self.intervals[place] = fold(interval)
-        self._folded = max(self._folded, end)
 
     def after(self, at: datetime) -> int:
         """Place of the first that ends after the moment."""
@@ -131,11 +116,6 @@ class Kept:
         at = self._scraped.after(interval.end)
         self._scraped.put(slice(at, at), [(life, interval)])
 
-    def fold(self) -> None:
-        """Fold all but the newest, as `age` does."""
-        if self._scraped.ends:
-            self._scraped.fold(moment(self._scraped.ends[-1]) - UNFOLDED)
-
     def learn(self, life: Life) -> None:
         """More is known of a life than when its intervals came."""
         for stretch in (self._scraped, self._sums):
@@ -150,8 +130,6 @@ class Kept:
         if since > self._scraped_since:
             self._scraped_since = since
             self._scraped.put(slice(0, self._scraped.after(since)), [])
-        self._scraped.fold(now - UNFOLDED)
-        self._sums.fold(now)
         hour = complete_until(now, coarse)
         if hour > self._dropped:
             self._dropped = hour

@@ -73,7 +73,7 @@ def test_not_a_number_stays_one() -> None:
 def test_pairs_are_unfolded_where_they_are_asked_for() -> None:
     first, second, third = (interval(life("a"), seconds) for seconds in (0.0, 15.0, 30.0))
     one = life("a")
-    pairs = Pairs([one] * 3, [fold(first), fold(second), third])
+    pairs = Pairs([one] * 3, list(map(fold, (first, second, third))))
     assert list(pairs) == [(one, first), (one, second), (one, third)]
     assert pairs[1:] == [(one, second), (one, third)]
     assert pairs[-1] == (one, third)
