@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -14,6 +13,8 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from monitor import __version__, names
 
@@ -44,6 +45,48 @@ _SIGNALS = {
     "generation_tokens_per_second": (names.GENERATION_THROUGHPUT, "Generated tokens a second over 5 minutes."),
     "step_seconds": (names.STEP_SECONDS, "Mean engine step over 5 minutes (s)."),
 }  # fmt: skip
+_COLUMNS = {signal: column for column, signal in enumerate(_SIGNALS)}
+
+
+class _Signals(Collector):
+    """Gauges of servers, a row of numbers for each: as a metric of its own every number takes 750 bytes."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], list[float | None]] = {}
+        self._positions: dict[tuple[str, str], tuple[float | None, ...]] = {}
+
+    def put(self, signal: str, server: str, group: str, value: float | None) -> None:
+        """The value of one signal, or that there is none."""
+        self._rows.setdefault((server, group), [None] * len(_SIGNALS))[_COLUMNS[signal]] = value
+
+    def put_positions(self, server: str, group: str, rates: Sequence[float | None]) -> None:
+        """Acceptance by position."""
+        self._positions[server, group] = tuple(rates)
+
+    def keep_only(self, servers: Collection[str]) -> None:
+        """Forget all other servers."""
+        for kept in (self._rows, self._positions):
+            for key in [key for key in kept if key[0] not in servers]:
+                del kept[key]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """What the page shows; another thread may put meanwhile."""
+        labels, rows = (names.SERVER, names.GROUP), list(self._rows.items())
+        for column, (name, text) in enumerate(_SIGNALS.values()):
+            family = GaugeMetricFamily(name, text, labels=labels)
+            for key, row in rows:
+                if (value := row[column]) is not None:
+                    family.add_metric(key, value)
+            yield family
+        family = GaugeMetricFamily(
+            names.POSITION_RATE, "Drafts accepted up to the position (1 is the first) over 5 minutes.",
+            labels=(*labels, names.POSITION),
+        )
+        for key, rates in list(self._positions.items()):
+            for position, rate in enumerate(rates, start=1):
+                if rate is not None:
+                    family.add_metric((*key, str(position)), rate)
+        yield family
 
 
 class Telemetry:
@@ -77,13 +120,8 @@ class Telemetry:
             [names.SERVER], registry=r,
         )  # fmt: skip
         self._up = Gauge(names.SERVER_UP, "1 if the last page could be read.", [names.SERVER], registry=r)
-        labels = [names.SERVER, names.GROUP]
-        self._gauges = {signal: Gauge(name, said, labels, registry=r) for signal, (name, said) in _SIGNALS.items()}
-        self._positions = Gauge(
-            names.POSITION_RATE, "Drafts accepted up to the position (1 is the first) over 5 minutes.",
-            [*labels, names.POSITION], registry=r,
-        )  # fmt: skip
-        self._shown_positions: dict[str, int] = {}
+        self._signals = _Signals()
+        r.register(self._signals)
         objective = [names.SLO, names.GROUP, names.SERVER, names.MODEL]
         self._slo_good = Counter(names.SLO_GOOD, "Good events of an objective.", objective, registry=r)
         self._slo_valid = Counter(names.SLO_VALID, "Events that an objective counts.", objective, registry=r)
@@ -147,7 +185,8 @@ class Telemetry:
             for outcome in _CHANGES:
                 self._changes.labels(group, outcome)
         by_server = (self._scrapes, self._late, self._missed, self._overlapping, self._last_success, self._intervals,
-                     self._unknown, self._up, self._positions, *self._gauges.values())
+                     self._unknown, self._up)
+        self._signals.keep_only(servers)
         # Objectives are counted for a server, a group or a model, and have no value for the others.
         of_slos = (self._slo_good, self._slo_valid, self._slo_known)
         for metrics, label, kept in (
@@ -201,25 +240,11 @@ class Telemetry:
 
     def signal(self, name: str, server: str, group: str, value: float | None) -> None:
         """A server's signal; one without a value leaves the page rather than standing at 0 or at its last value."""
-        gauge = self._gauges[name]
-        if value is None:
-            try:
-                gauge.remove(server, group)
-            except KeyError:
-                return
-        else:
-            gauge.labels(server, group).set(value)
+        self._signals.put(name, server, group, value)
 
     def positions(self, server: str, group: str, rates: Sequence[float | None]) -> None:
         """A server's acceptance by position; positions that it no longer has leave the page."""
-        for index in range(max(len(rates), self._shown_positions.get(server, 0))):
-            value = rates[index] if index < len(rates) else None
-            if value is not None:
-                self._positions.labels(server, group, str(index + 1)).set(value)
-                continue
-            with suppress(KeyError):
-                self._positions.remove(server, group, str(index + 1))
-        self._shown_positions[server] = len(rates)
+        self._signals.put_positions(server, group, rates)
 
     def slo_events(self, slo: str, scope: Mapping[str, str], good: float, valid: float) -> None:
         """So many events of an objective in a scope came; 0 of 0 shows that it is watched."""
@@ -234,7 +259,7 @@ class Telemetry:
     @property
     def signal_names(self) -> tuple[str, ...]:
         """Signals that have a gauge."""
-        return tuple(self._gauges)
+        return tuple(_SIGNALS)
 
     def cycle(self, outcome: str, seconds: float) -> None:
         """One evaluation ended."""
