@@ -87,7 +87,9 @@ class Evaluation:
 
     def _known(self, seen: Evaluated) -> dict[ServerName, Known]:
         lives = {name: self._history.newest_lives(name) for name in seen.servers}
-        return {name: Known(found, lives[name][-1] if lives[name] else None) for name, found in seen.servers.items()}
+        return {
+            name: Known.to_keep(found, lives[name][-1] if lives[name] else None) for name, found in seen.servers.items()
+        }
 
     def _paused(self, now: datetime) -> set[str]:
         with self._store.read() as unit:

@@ -7,7 +7,7 @@ the signals that it has computed anyway, since reading an hour of a large fleet 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,6 +30,8 @@ from monitor.store.api import Unit
 _LOUDEST_FIRST = (Severity.PAGE, Severity.TICKET, Severity.INFO)
 #: Default window (seconds): that of the signals.
 WINDOW_SECONDS = 300.0
+#: Signals of a server that are shown.
+_SCALARS, _VECTORS = (*FIGURES, "uptime_seconds"), ("acceptance_rate_at_pos",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,13 @@ class Known:
 
     signals: SignalSet
     life: Life | None
+
+    @classmethod
+    def to_keep(cls, signals: SignalSet, life: Life | None) -> Known:
+        """With those signals alone that are shown: all of a window hold the past of their server, 16 kB of it."""
+        shown = {name: signal for name in _SCALARS if (signal := signals.scalars.get(name)) is not None}
+        vectors = {name: vector for name in _VECTORS if (vector := signals.vectors.get(name)) is not None}
+        return cls(replace(signals, scalars=shown, vectors=vectors), life)
 
 
 def overview(

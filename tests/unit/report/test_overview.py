@@ -18,7 +18,7 @@ from monitor.model.rollout import Change, ChangeId, ChangeState, Rollout, Rollou
 from monitor.model.server import Group, GroupName, Server, ServerName
 from monitor.report.figures import FIGURES
 from monitor.report.history import history_rows, load_pairs
-from monitor.report.overview import overview
+from monitor.report.overview import Known, overview, read_known
 from tests.fakes.memory_store import MemoryStore
 from tests.unit.signals.windows import NOON, interval, life, run_of
 
@@ -55,6 +55,16 @@ class Desk:
 
     def servers(self, **more: Any) -> list[dict[str, Any]]:
         return list(self.view(**more)["groups"][0]["servers"])
+
+
+def test_what_an_evaluation_leaves_for_the_page_shows_the_same_and_holds_nothing_else() -> None:
+    desk = Desk()
+    with desk.store.read() as unit:
+        computed = read_known(unit, SERVERS, NOON, 300.0)
+    kept = {name: Known.to_keep(one.signals, one.life) for name, one in computed.items()}
+    assert desk.view(known=kept) == desk.view()
+    assert type(kept[A].signals.scalars) is type(kept[A].signals.vectors) is dict
+    assert len(kept[A].signals.scalars) == len(FIGURES) + 1
 
 
 class TestServers:
