@@ -18,7 +18,7 @@ from monitor.errors import ExpositionError
 from monitor.exposition.body import clean_body, is_openmetrics
 from monitor.exposition.line import LARGEST, parse_tail
 from monitor.exposition.page import Layout, Page
-from monitor.exposition.vocabulary import KnownHead, Vocabulary
+from monitor.exposition.vocabulary import KnownHead, Lines, Vocabulary
 
 _COMMENT = ord("#")
 
@@ -37,7 +37,7 @@ class PageReader:
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
         self._vocabulary = vocabulary or Vocabulary()
         #: The bytes before the value, per line; lines that are no samples whole.
-        self._prefixes: list[bytes] = []
+        self._prefixes = Lines()
         #: The bytes behind them, a line each; empty on lines that are no samples.
         self._tails = b""
         #: Their numbers; NaN where there is none.
@@ -107,7 +107,7 @@ class PageReader:
             head = heads[index] = self._find_head(line, index)
             prefixes[index], tails[index] = head.prefix, line[len(head.prefix) :]
             values[index] = _careful_value(tails[index], index)
-        self._prefixes, self._values = prefixes, values
+        self._prefixes, self._values = self._vocabulary.lines(prefixes), values
         self._layout = self._vocabulary.layout(heads, types, frozenset(redeclared))
         return tails
 

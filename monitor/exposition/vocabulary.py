@@ -6,7 +6,7 @@ pages cheap in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -26,6 +26,10 @@ class KnownHead:
     labels: Mapping[str, str] | None
 
 
+class Lines(list[bytes]):
+    """What stands before the values of a page, line by line; never changed. A plain list cannot be held weakly."""
+
+
 @dataclass(slots=True)
 class Vocabulary:
     """Shared memory of page readers; safe to share between threads, since losing an entry only costs time.
@@ -38,6 +42,8 @@ class Vocabulary:
     _comments: dict[bytes, bytes] = field(default_factory=dict)
     #: Only those that a reader still holds: pages with ever new labels would otherwise fill memory with layouts.
     _layouts: WeakValueDictionary[object, Layout] = field(default_factory=WeakValueDictionary)
+    #: By their hash: a key of its own would be as long as they are.
+    _lines: WeakValueDictionary[int, Lines] = field(default_factory=WeakValueDictionary)
 
     def head(self, line: bytes) -> KnownHead:
         """The head of a sample line.
@@ -56,6 +62,12 @@ class Vocabulary:
         if len(self._comments) > MAX_HEADS:
             self._comments.clear()
         return self._comments.setdefault(line, line)
+
+    def lines(self, prefixes: Iterable[bytes]) -> Lines:
+        """What stands before the values of a page: the same object for pages that are the same but for their values."""
+        made = Lines(prefixes)
+        known = self._lines.setdefault(hash(tuple(made)), made)
+        return known if known == made else made
 
     def layout(
         self, heads: Sequence[KnownHead | None], types: Mapping[str, str], redeclared: frozenset[str] = frozenset()

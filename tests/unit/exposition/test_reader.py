@@ -174,3 +174,13 @@ def test_layouts_that_no_reader_holds_are_forgotten() -> None:
     gc.collect()
     assert [layout() is None for layout in lost] == [True] * 17 + [False]
     assert kept() is not None
+
+
+def test_what_stands_before_the_values_is_kept_once_for_pages_that_are_else_the_same() -> None:
+    vocabulary = Vocabulary()
+    one = vocabulary.lines([b"a ", b"b "])
+    assert vocabulary.lines([b"a ", b"b "]) is one
+    assert vocabulary.lines([b"a ", b"c "]) == [b"a ", b"c "]
+    forgotten = weakref.ref(one)
+    del one
+    assert forgotten() is None
