@@ -17,7 +17,6 @@ from monitor.cycle.experience import facts, tune_input
 from monitor.cycle.history import History
 from monitor.cycle.planning import Planner, plan_parts, restart_seconds
 from monitor.cycle.schedules import Schedules
-from monitor.cycle.sight import SHORT_WINDOW_SECONDS
 from monitor.cycle.standing import DAY, OPEN, answer_for, is_same, revivable
 from monitor.errors import ActionError
 from monitor.launch.speculation import canonical_method
@@ -26,10 +25,8 @@ from monitor.model.decision import Action, Decision, DecisionId, DecisionState
 from monitor.model.life import LifeId, Setting
 from monitor.model.record import Evidence, Rejection, Restart
 from monitor.model.server import Group, Mode, ServerName
-from monitor.model.signal import SignalSet
 from monitor.notify.compose import decision_notice, refused_notice
 from monitor.notify.routing import Routing
-from monitor.signals.build import signals_of
 from monitor.store import Store
 from monitor.store.api import Unit
 from monitor.targets.drafts import DraftFacts
@@ -122,11 +119,11 @@ class Decider:
             return None
         lives = {name: self._history.newest_lives(name) for name in members}
         settings = {life.setting for found in lives.values() for life in found}
-        window = self._window(group, seen, members)
+        window = seen.bases[group.name].window
         # A server that shows no life may come back at any setting.
         is_one = len(settings) == 1 and all(lives.values())
         setting = next(iter(settings)) if is_one else Setting()
-        given = self._given(group, seen, members, window, setting, rejections, restart) if is_one else None
+        given = self._given(group, seen, members, setting, rejections, restart) if is_one else None
         decision = decide(
             Question(
                 group=group, setting=setting, window=window, given=given, now=now,
@@ -153,23 +150,23 @@ class Decider:
         return bool(starts) and end is not None and starts[-1].at > end
 
     def _given(
-        self, group: Group, seen: Evaluated, members: Sequence[ServerName], window: SignalSet, setting: Setting,
+        self, group: Group, seen: Evaluated, members: Sequence[ServerName], setting: Setting,
         rejections: Sequence[Rejection], restart: float,
     ) -> TuneInput:
         """What the tuner is told."""
-        since = seen.now - timedelta(seconds=SHORT_WINDOW_SECONDS)
-        flags = {flag for _, interval in self._history.pairs(members, since) for flag in interval.flags}
+        basis = seen.bases[group.name]
         failed = any(seen.servers[name].value("probe_failed") == 1.0 for name in members)
         adapts = any(life.adapts for name in members for life in self._history.newest_lives(name))
         draft = self._draft(members, setting)
         return tune_input(
-            [self._history.coarse_track(name) for name in members], window, setting=setting, limits=group.limits,
+            [self._history.coarse_track(name) for name in members], basis.window, setting=setting, limits=group.limits,
             rejections=rejections, restart_seconds=restart, replicas=len(members), now=seen.now,
             elsewhere=self._elsewhere.costs(group, setting, seen.now),
             trained_depth=draft.trained_depth, draft_ratio=draft.weight_ratio,
             known_facts=facts(
-                window, setting, flags, probe_failed=failed, fell=_is_told(seen, group, _COLLAPSED, _AT_ONCE),
-                decays=_is_told(seen, group, _DECAYS, (AlertState.FIRING,)), adapts=adapts,
+                basis.window, setting, basis.flags, probe_failed=failed, adapts=adapts,
+                fell=_is_told(seen, group, _COLLAPSED, _AT_ONCE),
+                decays=_is_told(seen, group, _DECAYS, (AlertState.FIRING,)),
             ),
         )
 
@@ -178,13 +175,6 @@ class Decider:
         known = {self._fleet.managed[name].draft() for name in members if name in self._fleet.managed}
         found = known.pop() if len(known) == 1 else DraftFacts()
         return found if found.method is not None and found.method == canonical_method(setting.method) else DraftFacts()
-
-    def _window(self, group: Group, seen: Evaluated, members: Sequence[ServerName]) -> SignalSet:
-        """The group's signals over the longest window of its rules, on which evidence and advice rest."""
-        outcomes = seen.firings.get(group.name, ())
-        seconds = max((firing.window_seconds for firing in outcomes), default=SHORT_WINDOW_SECONDS)
-        tracks = [self._history.track(name) for name in members]
-        return signals_of(tracks, scope=f"group:{group.name}", at=seen.now, window_seconds=seconds)
 
     def _settle(
         self, group: Group, decision: Decision, newest: Decision | None, revived: Decision | None

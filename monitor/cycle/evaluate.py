@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from monitor.cycle.contexts import Beginnings
 from monitor.cycle.diagnose import Diagnoser
+from monitor.cycle.experience import Basis, basis
 from monitor.cycle.facts import failed_restart
 from monitor.cycle.history import History
 from monitor.cycle.learning import learned
@@ -56,6 +57,8 @@ class Evaluated:
     #: What tuning rules said of each group, and which of them fired.
     tunes: Mapping[GroupName, tuple[RuleOutcome, ...]]
     firings: Mapping[GroupName, tuple[TuneFiring, ...]]
+    #: What is decided by, of each group that has tuning rules.
+    bases: Mapping[GroupName, Basis]
     alerts: tuple[Alert, ...]
     told: int
     #: Firing alerts that are not told now: silenced, inhibited, or on a server that a change of ours has in hand.
@@ -97,6 +100,7 @@ class Evaluator:
         self._slos = slos or NoObjectives()
         self._baseline_seconds = baseline_seconds
         self._store = store
+        self._history = history
         self._prober = prober
         self._servers = {server.name: server for server in servers}
         self._groups = tuple(groups)
@@ -132,7 +136,7 @@ class Evaluator:
             seen = self._sight.read(unit, now)
         found = self._sight.signals(seen, now)
         shorts = self._of_servers(found, SHORT_WINDOW_SECONDS)
-        outcomes, tuned = self._evaluate(found, seen.timers, now)
+        outcomes, tuned, bases = self._evaluate(found, seen.timers, now)
         self._look(seen, shorts)
         outcomes += [*self._slos.look(now).outcomes, *self._peers(now)]
         step = step_alerts(seen.alerts, outcomes, now, credit_seconds=self._credit)
@@ -148,6 +152,7 @@ class Evaluator:
             servers=shorts,
             tunes={group: evaluation.tunes for group, evaluation in tuned.items()},
             firings={group: evaluation.firings for group, evaluation in tuned.items()},
+            bases=bases,
             alerts=step.alerts,
             told=told,
             muted=muted,
@@ -169,11 +174,11 @@ class Evaluator:
 
     def _evaluate(
         self, found: Mapping[tuple[float, str], SignalSet], timers: Mapping[TimerKey, RuleTimer], now: datetime
-    ) -> tuple[list[RuleOutcome], dict[GroupName, Evaluation]]:
-        """What alert rules say, and tuning rules of each group."""
+    ) -> tuple[list[RuleOutcome], dict[GroupName, Evaluation], dict[GroupName, Basis]]:
+        """What alert rules say, what tuning rules of each group, and what is decided by."""
         settled = self._sight.settled()
         outcomes: list[RuleOutcome] = []
-        tuned = {}
+        tuned, bases = {}, {}
         for group, scopes in self._scopes:
             outcomes += evaluate(self._alert_rules, found, scopes, timers, now, credit_seconds=self._credit).outcomes
             if group is not None and group.name in self._tuning_rules:
@@ -181,7 +186,9 @@ class Evaluator:
                     self._tuning_rules[group.name], found, scopes[-1:], timers, now, credit_seconds=self._credit,
                     settled=settled,
                 )
-        return outcomes, tuned
+                tracks = [self._history.track(name) for name in group.servers if name in self._servers]
+                bases[group.name] = basis(tracks, scopes[-1].name, tuned[group.name].firings, now)
+        return outcomes, tuned, bases
 
     def _keep(
         self,

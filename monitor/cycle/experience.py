@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from monitor.cycle.sight import SHORT_WINDOW_SECONDS
 from monitor.model.life import DIFFUSION, Setting
+from monitor.model.outcome import TuneFiring
 from monitor.model.reading import Flag
 from monitor.model.record import Rejection
 from monitor.model.server import ActionLimits
 from monitor.model.signal import SignalSet
+from monitor.signals.build import signals_of
 from monitor.signals.track import Track, merged
 from monitor.tuning import CostRow, Fact, Limits, TuneInput
 from monitor.tuning.forecast import believable
@@ -23,6 +26,35 @@ FALL = 8.0
 SATURATED_SHARE = 0.10
 
 _UNRELIABLE = frozenset({Flag.IDENTITIES_BROKEN, Flag.ACCEPTANCE_OUT_OF_RANGE, Flag.V0_COUNTERS_UNRELIABLE})
+
+
+#: Signals that facts, rejections, reasons and evidence look at.
+_SHOWN = (
+    "acceptance_rate", "acceptance_length", "acceptance_alpha", "efficiency", "step_seconds", "goodput",
+    "decode_batch", "generation_tokens_per_second", "num_drafts", "finished_requests", "waiting_share",
+)  # fmt: skip
+_JUDGED = ("acceptance_length_drop", "step_seconds_way")
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What is decided about a group by: its signals over the window of what fired, and flags of the last minutes."""
+
+    window: SignalSet
+    flags: frozenset[Flag]
+
+
+def basis(tracks: Sequence[Track], scope: str, firings: Iterable[TuneFiring], now: datetime) -> Basis:
+    """The basis from the tracks of the group's servers: over the longest window of what fired, else the short one.
+
+    What is looked at is worked out here, while the caller has just looked at the same intervals: they are folded.
+    """
+    seconds = max((firing.window_seconds for firing in firings), default=SHORT_WINDOW_SECONDS)
+    window = signals_of(tracks, scope=scope, at=now, window_seconds=seconds)
+    for name in (*_SHOWN, *_JUDGED):
+        window.value(name)
+    recent = merged(tracks, now - timedelta(seconds=SHORT_WINDOW_SECONDS), now)
+    return Basis(window, frozenset(flag for _, interval in recent for flag in interval.flags))
 
 
 def facts(
@@ -119,11 +151,5 @@ def tune_input(
 
 def evidence(window: SignalSet, names: Mapping[str, float | None]) -> dict[str, float | None]:
     """The numbers a decision rests on: those of its rule, and what every person asks for."""
-    shown = {
-        name: window.value(name)
-        for name in (
-            "acceptance_rate", "acceptance_length", "acceptance_alpha", "efficiency", "step_seconds", "goodput",
-            "decode_batch", "generation_tokens_per_second", "num_drafts", "finished_requests", "waiting_share",
-        )
-    }
+    shown = {name: window.value(name) for name in _SHOWN}
     return {**shown, **names, "batch": shown["decode_batch"]}

@@ -11,6 +11,7 @@ import pytest
 from monitor.actions.fleet import Fleet
 from monitor.cycle.decider import Decider
 from monitor.cycle.evaluate import Evaluated
+from monitor.cycle.experience import basis
 from monitor.cycle.history import History
 from monitor.cycle.planning import RESTART_SECONDS, restart_seconds
 from monitor.errors import ActionError
@@ -91,6 +92,7 @@ class Desk:
         return Evaluated(
             now=now, servers=dict.fromkeys(self.names, server), firings={GROUP: firings} if firings else {},
             tunes={GROUP: outcomes or (outcome("raise-tokens", Truth.TRUE if firings else Truth.FALSE),)},
+            bases={GROUP: basis([self.history.track(name) for name in self.names], f"group:{GROUP}", firings, now)},
             alerts=alerts, told=0,
         )
 
