@@ -12,15 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from operator import lt, sub
 
-from monitor.model.counts import (
-    Counts,
-    Histogram,
-    LatencyCounts,
-    SpeculationCounts,
-    TrafficCounts,
-    shared_count,
-    shared_counts,
-)
+from monitor.model.counts import Counts, Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 
 _LATENCY = tuple(one.name for one in fields(LatencyCounts))
 #: Counters that appear by themselves on lazy engines; tokens of prompts and answers come together.
@@ -73,7 +65,7 @@ def _number(name: str, new: float | None, old: float | None, fallen: list[str]) 
     if new < old:
         fallen.append(name)
         return None
-    return shared_count(new - old)
+    return new - old
 
 
 def _speculation(
@@ -121,7 +113,7 @@ def _positions(
     if any(map(lt, now, before)):
         fallen.append("accepted_per_pos")
         return None
-    return shared_counts(map(sub, now, before))
+    return tuple(map(sub, now, before))
 
 
 def _traffic(
@@ -162,7 +154,7 @@ def _by_key(
     if any(value < old.get(key, 0.0) for key, value in new.items()):
         fallen.append(name)
         return {}
-    return {key: shared_count(value - old.get(key, 0.0)) for key, value in new.items()}
+    return {key: value - old.get(key, 0.0) for key, value in new.items()}
 
 
 def _latency(
@@ -188,9 +180,9 @@ def _histogram(
     if new.count < old.count or any(map(lt, new.cumulative, old.cumulative)):
         fallen.append(name)
         return None
-    cumulative = shared_counts(map(sub, new.cumulative, old.cumulative))
+    cumulative = tuple(map(sub, new.cumulative, old.cumulative))
     if cumulative != tuple(sorted(cumulative)):
         return None
     # A sum of seconds may fall by a rounding error where nothing was observed.
     total = max(0.0, new.total - old.total)
-    return Histogram(new.edges, cumulative, shared_count(total), shared_count(new.count - old.count))
+    return Histogram(new.edges, cumulative, total, new.count - old.count)

@@ -7,25 +7,10 @@ The same shapes serve readings, heads and intervals, so that a difference of two
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import ge
-
-#: Whole numbers, each as one object. A day of a fleet stands in memory, and nearly all its buckets are small counts: as
-#: objects of their own they are three quarters of it.
-_WHOLE = {float(number): float(number) for number in range(16_385)}
-
-
-def shared_count(value: float) -> float:
-    """The same value, a small whole number as the object that all such counts share."""
-    return _WHOLE.get(value, value)
-
-
-def shared_counts(values: Iterable[float]) -> tuple[float, ...]:
-    """The same values, small whole numbers as objects that all such tuples share."""
-    kept = tuple(values)
-    return tuple(map(_WHOLE.get, kept, kept))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from monitor.model.counts import Histogram, LatencyCounts, SpeculationCounts, TrafficCounts, shared_counts
+from monitor.model.counts import Histogram, LatencyCounts, SpeculationCounts, TrafficCounts
 from monitor.model.interval import Interval
 from monitor.store.codec import to_json
 
@@ -115,8 +115,7 @@ class Unpacked:
             return None
         number, total, count, first, *values = packed
         edges = self._edges_of(number)
-        # Only the values that are written are looked up: of twenty buckets they are a third.
-        kept = shared_counts(map(float, values))
+        kept = tuple(map(float, values))
         cumulative = (0.0,) * first + kept + (kept[-1:] or (0.0,)) * (len(edges) - first - len(kept))
         return Histogram(edges, cumulative, float(total), float(count))
 
