@@ -230,7 +230,7 @@ def _folded(histogram: Histogram | None) -> tuple[Any, ...] | None:
         end -= 1
     kept = values[first:end]
     told = number, histogram.total, histogram.count, first
-    if all(map(float.is_integer, kept)):
+    if not any(value % 1.0 for value in kept):
         whole = tuple(map(int, kept))
         return (*told, True, tuple(map(sub, whole, (0, *whole))))
     return (*told, False, kept)

@@ -57,6 +57,17 @@ def test_what_is_folded_comes_back(case: str) -> None:
     assert {type(number) for number in numbers} <= {float}
 
 
+@pytest.mark.parametrize(
+    "odd", [(1, 2, 2, 7), (0.5, 1.0, 2.0, 7.0), (1.0, 2.0, math.inf, math.inf), (3.0, 1.0, 7.0, 7.0)]
+)
+def test_buckets_of_any_number_come_back(odd: tuple[float, ...]) -> None:
+    """Whole numbers without a point, parts of one, none at all, and buckets that fall."""
+    latency = replace(FULL.latency, queue=Histogram(EDGES, odd, 1.0, 7.0)) if FULL.latency else None
+    back = unfold(fold(replace(FULL, latency=latency)), life("a").id, life("a").server)
+    assert back.latency is not None and back.latency.queue is not None
+    assert back.latency.queue.cumulative == odd
+
+
 def test_it_is_of_the_life_as_known_now() -> None:
     known = replace(life("b"), ended=NOON)
     back = unfold(fold(FULL), known.id, known.server)
