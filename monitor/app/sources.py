@@ -23,6 +23,7 @@ from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import LocalServer, find_servers
 from monitor.targets.service_discovery import (
     REFRESH_HEADER,
+    SIZE_LIMIT,
     Found,
     changed_at,
     parse_groups,
@@ -33,8 +34,8 @@ from monitor.targets.service_discovery import (
 log = logging.getLogger(__name__)
 
 FILE = "sources.json"
-#: Longest wait for a list (seconds), and largest one (bytes): some 100,000 servers.
-_DEADLINE_SECONDS, _SIZE_LIMIT = 10.0, 32 * 1024**2
+#: Longest wait for a list (seconds).
+_DEADLINE_SECONDS = 10.0
 #: Largest answer of a store's API (bytes): a day of one server, or half an hour of fifty, several times over.
 _API_SIZE_LIMIT = 256 * 1024**2
 #: How often files are looked at (seconds).
@@ -150,7 +151,7 @@ class Sources:
             if state.client is None:
                 known = credentials(source.http_sd)
                 headers = {REFRESH_HEADER: f"{source.refresh:g}"}
-                state.client = ServerClient(self._watchdog, known, size_limit=_SIZE_LIMIT, headers=headers)
+                state.client = ServerClient(self._watchdog, known, size_limit=SIZE_LIMIT, headers=headers)
             url = source.http_sd.url
             answer = state.client.get(url, deadline_seconds=_DEADLINE_SECONDS, accept="application/json")
             return read_answer(url, answer.status, answer.content_type, answer.body)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
@@ -23,11 +24,13 @@ Decode = Callable[[Any], Any]
 
 #: Compact, and ASCII: pages and log tails hold zero bytes and broken characters that a database would refuse.
 _JSON = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+#: One escape of JSON: a character of two halves, half a character, or any other.
+_ESCAPE = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..)|.)")
 
 
 def dumps(kind: Any, value: Any) -> str:
     """JSON text of `value`, which is of the type `kind`."""
-    return _JSON.encode(codec(kind)[0](value))
+    return to_json(codec(kind)[0](value))
 
 
 def loads(kind: Any, text: str) -> Any:
@@ -36,8 +39,12 @@ def loads(kind: Any, text: str) -> Any:
 
 
 def to_json(tree: Any) -> str:
-    """JSON text of what is JSON already (dicts, lists or tuples, numbers, text)."""
-    return _JSON.encode(tree)
+    """JSON text of what is JSON already (dicts, lists or tuples, numbers, text).
+
+    Half a character (others' JSON can hold one) is replaced: no page, terminal or message could carry it later.
+    """
+    text = _JSON.encode(tree)
+    return _ESCAPE.sub(lambda found: r"\ufffd" if found[1] else found[0], text) if r"\ud" in text else text
 
 
 def _same(value: Any) -> Any:

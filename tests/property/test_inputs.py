@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.policy.load import load_rules
 from monitor.shipped import rules_folder
 from monitor.slo.load import load_slos
-from monitor.targets.service_discovery import read_answer
+from monitor.store import open_store
+from monitor.targets.service_discovery import read_answer, read_files
 from monitor.tuning.document import answer_line
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.story import write_story
@@ -133,6 +135,27 @@ def test_any_list_of_servers_is_taken_or_refused_in_words(document: Any) -> None
         assert str(error)
 
 
+SERVERS = """
+- targets: ['10.0.0.1:8000', 'gpu-9:8000']
+  labels: &all {acceptd_group: chat, rack: 12}
+- targets: ['10.0.0.2:8000']
+  labels: {<<: *all, zone: b}
+"""
+
+
+@FAST
+@given(text=mutilated(SERVERS), ending=st.sampled_from(["yml", "json"]))
+def test_any_file_of_servers_is_taken_or_refused_in_words(
+    tmp_path_factory: pytest.TempPathFactory, text: str, ending: str
+) -> None:
+    file = tmp_path_factory.getbasetemp() / f"fuzzed.{ending}"
+    file.write_text(text, errors="replace")
+    try:
+        read_files([file])
+    except MonitorError as error:
+        assert len(str(error)) < 1000
+
+
 @FAST
 @given(document=JSON | st.fixed_dictionaries({"method": JSON, "num_speculative_tokens": JSON, "observed": JSON}))
 def test_any_document_of_a_tuner_is_answered_or_refused_in_words(document: Any) -> None:
@@ -181,3 +204,51 @@ def test_any_request_is_answered_and_none_by_a_failure(
         assert "Content-Security-Policy" in answer.headers and answer.headers["X-Content-Type-Options"] == "nosniff"
     # Without the token nothing is done and nothing shown.
     assert answer.status_code in (400, 401, 404, 405, 308, 413, 421), (answer.status_code, wanted)
+
+
+#: Any characters, and halves of some, which JSON can carry.
+TEXT = st.text(max_size=12) | PIECES | st.sampled_from(["\ud800", "x\udfff", "\ud83d\ude00\udfff"])
+#: Mostly right, or nothing beyond the checks would be reached.
+LENGTH = st.sampled_from(["1h", "4h", "7d", "365d", "", "400d"]) | st.just("1h") | st.just("4h") | TEXT
+FORM = st.fixed_dictionaries({"for": LENGTH, "reason": TEXT})
+MATCHER = st.builds("{}{}".format, st.sampled_from(["server=", "alertname!=", "team=", "server=~", ""]), TEXT)
+MATCHERS = st.lists(MATCHER, min_size=1, max_size=2)
+SCOPE = st.sampled_from(["*", "group:chat", "server:chat-1"]) | TEXT
+ACTS = (
+    st.tuples(st.just("/silences"), FORM, st.fixed_dictionaries({"matchers": MATCHERS}))
+    | st.tuples(st.just("/pauses"), FORM, st.fixed_dictionaries({"scope": SCOPE}))
+    | st.tuples(st.just("/alerts/{alert}/silence"), FORM, st.just({}))
+)
+
+
+@pytest.fixture(scope="module")
+def acting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site on a real file, on which whoever has the token may act."""
+    folder = tmp_path_factory.mktemp("acting")
+    store = open_store(f"sqlite:///{folder / 'local.db'}")
+    store.upgrade()
+    write_story(store, CLOCK.now())
+    site = Site(store, folder, token=SECRET)
+    site.web.environ_base["HTTP_AUTHORIZATION"] = "Basic " + b64encode(f"me:{SECRET}".encode()).decode()
+    yield site
+    store.close()
+
+
+@settings(FAST, max_examples=80)
+@given(act=ACTS, as_json=st.sampled_from([True, True, False]))
+def test_whatever_is_asked_for_is_done_or_refused_and_every_page_shows_it(
+    acting: Site, act: tuple[str, dict[str, Any], dict[str, Any]], as_json: bool
+) -> None:
+    path, form, more = act
+    wanted = path.format(alert=acting.alert)
+    if as_json:
+        answer = acting.web.post(f"/api/v1{wanted}", json=form | more, headers={"Authorization": f"Bearer {SECRET}"})
+        assert answer.status_code in (200, 201, 400, 404), answer.get_data(as_text=True)
+    else:
+        flat = {key: "\n".join(value) if isinstance(value, list) else value for key, value in (form | more).items()}
+        # What a browser sends is UTF-8.
+        sent = {key: value.encode(errors="replace").decode() for key, value in flat.items()}
+        answer = acting.post(wanted, **sent)
+        assert answer.status_code in (303, 400, 404), answer.get_data(as_text=True)
+    for shown in ("/", "/silences", "/activity", "/alerts/{alert}", "/api/v1/silences", "/api/v1/activity"):
+        acting.text(shown)

@@ -35,6 +35,13 @@ class Newer:
     at: datetime | None = None
 
 
+def test_half_a_character_is_replaced_and_nothing_beside_it() -> None:
+    # As others' JSON can hold it; neither a page nor a terminal nor a message can.
+    text = "\ud800 \udfff\ud83d🚀\udc00\\\ud800\\\\ud800\n"
+    assert loads(str, dumps(str, text)) == "\ufffd \ufffd\ufffd🚀\ufffd\\\ufffd\\\\ud800\n"
+    assert loads(Mapping[str, str], dumps(Mapping[str, str], {"\ud800": "x"})) == {"\ufffd": "x"}
+
+
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
@@ -47,7 +54,7 @@ class Newer:
         (Mapping[str, SettingSource], {"method": SettingSource.COMMAND_LINE}),
         (Newer, Newer("n", (Setting(method="eagle"),), "red", datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC))),
         (Histogram, Histogram((0.001, math.inf), (1.0, 2.0), 0.1 + 0.2, 2.0)),
-        (str, "zero \x00, half a character \udcff, whole ones äλ🚀"),
+        (str, "zero \x00, whole characters äλ🚀, what looks like half of one \\ud800 \\\\udfff"),
         (bool, True),
         (int, 2**70),
         (float, math.inf),

@@ -30,7 +30,13 @@ def test_servers_have_their_address_and_their_group_s_labels() -> None:
     [
         ({"targets": []}, "found a mapping, expected a list"),
         (["10.0.0.1:8000"], "group 0: found text, expected `targets`"),
-        ([{"targets": ["a:1"], "labels": {"port": 8000}}], "group 0: labels .* expected names and texts"),
+        ([{"targets": ["a:1"], "labels": {"port": 8000}}], "group 0: label 'port' is 8000, expected a text"),
+        ([{"targets": ["a:1"], "labels": ["port"]}], "group 0: labels are a list, expected names and texts"),
+        ([{"labels": {"__scheme__": "http://evil/?"}}], "group 0: __scheme__ is 'http://evil/.', expected http"),
+        ([{"targets": ["me:pw@a:1"]}], "group 0: target '<secret>@a:1', expected host:port"),
+        ([{"targets": ["a:1?x=y"]}], "group 0: target 'a:1.x=y', expected host:port"),
+        ([{"targets": ["a:1\u202e"]}], r"group 0: target 'a:1.u202e', expected host:port"),
+        ([{"targets": [["a:1"] * 10**6]}], "group 0: target a list, expected host:port"),
         ([{}, {"targets": "a:1"}], "group 1: targets 'a:1', expected a list"),
         ([{"targets": ["http://a:1"]}], "group 0: target 'http://a:1', expected host:port without scheme"),
         ([{"targets": [""]}], "group 0: target '', expected host:port"),
@@ -60,6 +66,57 @@ def test_a_file_that_is_missing_or_broken_is_an_error_that_names_it(tmp_path: Pa
     (tmp_path / "bad.yml").write_text("- targets: [")
     with pytest.raises(DiscoveryError, match=r"bad\.yml: is not YAML"):
         read_files([tmp_path / "bad.yml"])
+
+
+def test_a_yaml_file_is_read_as_prometheus_reads_it(tmp_path: Path) -> None:
+    one = "targets: ['a:1']\n  labels: &all {rack: 012, on: yes}"
+    other = "targets: ['b:1']\n  labels: {<<: *all, zone: ''}"
+    (tmp_path / "a.yml").write_text(f"- {one}\n- {other}\n- targets:\n  labels: ~\n")
+    first, second = read_files([tmp_path / "a.yml"])
+    assert (first.labels, second.labels) == ({"rack": "012", "on": "yes"}, {"rack": "012", "on": "yes", "zone": ""})
+
+
+def aliases(levels: int, first: str, again: str) -> str:
+    """Lines of which each repeats the one before it nine times."""
+    lines = [f"a0: &a0 {first}", *(again.format(n, ", ".join([f"*a{n - 1}"] * 9)) for n in range(1, levels))]
+    return "- labels:\n" + "".join(f"    {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.json", "[" * 100_000, "is not JSON"),
+        ("a.yml", "[" * 20_000 + "]" * 20_000, "is not YAML"),
+        ("a.yml", aliases(12, "[x]", "a{0}: &a{0} [{1}]"), "is not YAML .more than 2000000 values"),
+        ("a.yml", aliases(12, "{x: y}", "a{0}: &a{0} {{<<: [{1}], k{0}: z}}"), "is not YAML .more than 2000000 values"),
+        ("a.yml", "- &a [*a]\n", "is not YAML .more than 2000000 values"),
+        ("a.yml", "- targets: !!python/object:os.system x\n", "is not YAML"),
+        ("a.yml", "- labels: {x: [" + "y, " * 100_000 + "]}\n", "group 0: label 'x' is a list, expected a text"),
+        ("a.yml", "- labels: {x: !!int 7}\n", "group 0: label 'x' is 7, expected a text"),
+    ],
+)
+def test_a_file_built_to_fill_memory_or_log_is_refused_in_a_line(
+    tmp_path: Path, name: str, text: str, words: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DiscoveryError, match=words) as caught:
+        read_files([tmp_path / name])
+    assert len(str(caught.value)) < len(str(tmp_path)) + 300
+
+
+def test_a_file_without_end_is_given_up(tmp_path: Path) -> None:
+    with pytest.raises(DiscoveryError, match="/dev/zero: more than 33554432 bytes"):
+        read_files(["/dev/zero"])
+
+
+def test_half_a_character_in_a_label_is_replaced(tmp_path: Path) -> None:
+    (found,) = read_answer("http://x", 200, "application/json", rb'[{"targets": ["a:1"], "labels": {"x": "y\ud800"}}]')
+    assert found.labels == {"x": "y\ufffd"}
+
+
+def test_the_token_of_an_endpoint_s_url_is_not_shown() -> None:
+    with pytest.raises(DiscoveryError, match="token=<secret>: answers 403"):
+        read_answer("http://x/list?token=hunter2", 403, "text/html", b"")
 
 
 def test_a_change_of_a_file_shows_also_when_one_appears_or_goes(tmp_path: Path) -> None:
