@@ -24,8 +24,11 @@ TCP_TIMEOUT_MS = 15_000
 #: No statement of ours takes seconds; without a limit a forgotten lock would hold the daemon for ever.
 _LIMITS = text("SELECT set_config('lock_timeout', '10s', true), set_config('statement_timeout', '60s', true)")
 _MIGRATION_LIMITS = text("SELECT set_config('lock_timeout', '60s', true), set_config('statement_timeout', '0', true)")
-#: A partitioned table has no size of its own; a plain one is its only part.
-_SIZE = text("SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(to_regclass(:name))")
+#: A partitioned table has no size of its own, and one that is not in parts has no tree.
+_SIZE = text(
+    "SELECT coalesce(sum(pg_total_relation_size(relid))::bigint, pg_total_relation_size(to_regclass(:name)))"
+    " FROM pg_partition_tree(to_regclass(:name))"
+)
 #: Key of the advisory lock under which schemas are changed: any number that no other program takes ("acceptd").
 _MIGRATION_LOCK = 0x61636365707464
 

@@ -912,6 +912,11 @@ def test_sizes_name_every_table(store: Store) -> None:
     assert rows["intervals"] == 0
     if type(store).__name__ != "MemoryStore":
         assert sizes.total_bytes > 0
+        # Of every table, or of none: not every SQLite tells.
+        known = [table.bytes for table in sizes.tables if table.bytes is not None]
+        assert len(known) in (0, len(sizes.tables))
+        assert all(type(one) is int and one > 0 for one in known)
+        assert sum(known) <= sizes.total_bytes
 
 
 def test_a_naive_moment_is_refused(store: Store) -> None:
