@@ -170,6 +170,10 @@ class Sources:
             address = labels.pop(settings.instance_label, "")
             if address:
                 found.setdefault(address, labels)
+        if api.is_partial:
+            # Those of a store behind it that did not answer have not gone.
+            for known in state.found or ():
+                found.setdefault(known.address, dict(known.labels))
         return tuple(Found(address, found[address]) for address in sorted(found))
 
     def _keep(self) -> None:

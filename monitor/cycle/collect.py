@@ -181,35 +181,30 @@ class Collector:
     def bring_past(
         self, name: ServerName, readings: Iterable[Reading], *, boot_id: str, scrape_seconds: float
     ) -> int:
-        """Store readings of the past of a server that was never read before, together; the number of intervals.
+        """Store readings of the past of a server, newer than what is known of it, together; the number of intervals.
 
         They are history: nobody is told of them, and they are no checks. Raises StoreError; nothing is stored then.
         """
         state = self._states[name]
-        track, found = state.track, list[Step]()
+        track, last_ok, found = state.track, state.last_ok, list[Step]()
         last: Reading | None = None
         for reading in readings:
             found.append(advance(track, reading, boot_id=boot_id, context=Context(scrape_seconds=scrape_seconds)))
             track = found[-1].track
             last = replace(reading, verdict=found[-1].verdict, reason=found[-1].reason, state=found[-1].state)
             if last.engines:
-                state.last_ok = last.scraped_at
+                last_ok = last.scraped_at
         if last is None:
             return 0
         lives = {life.id: life for step in found for life in step.lives}
         heads = {head.life: head for step in found for head in step.heads}
         intervals = tuple(interval for step in found for interval in step.intervals)
-        newest = LastReading(_without_counts(last), state.last_ok)
+        newest = LastReading(_without_counts(last), last_ok)
         self._keep(Page(lives=tuple(lives.values()), heads=tuple(heads.values()), intervals=intervals, last=newest))
-        state.track = track
+        state.track, state.last_ok = track, last_ok
         self._history.add(lives.values(), intervals, last.scraped_at)
         self._counters.intervals_stored(name, len(intervals))
         return len(intervals)
-
-    def is_new(self, name: ServerName) -> bool:
-        """Whether nothing of the server was ever read."""
-        state = self._states[name]
-        return state.last_ok is None and not state.track.engines
 
     def tried_all(self) -> bool:
         """Whether every server was asked at least once."""

@@ -1,8 +1,8 @@
 """Brings pages that a Prometheus-compatible store has scraped to the collector, as if we had scraped them.
 
 One query brings the new samples of up to `_INSTANCES` targets since the last one, however long ago that was (to a
-day): a daemon that was down loses nothing of what the store has. A target met for the first time brings its past, in
-coarse steps, so that there is advice on the first day.
+day): a daemon that was down loses nothing of what the store has. What lies further back comes in coarse steps, of a
+target met for the first time its past, so that there is advice on the first day.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.clock import Clock
 from monitor.errors import MonitorError, ScrapeError
 from monitor.model.reading import Reading, Verdict
 from monitor.model.server import ServerName
-from monitor.scrape.api_pages import TargetPage, target_pages
+from monitor.scrape.api_pages import UP, TargetPage, target_pages
 from monitor.scrape.prometheus_api import PrometheusApi, selector_of
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,12 @@ _PAST = timedelta(days=1)
 _SILENT_INTERVALS = 4.0
 #: Distances between pages that are remembered, to tell the store's own interval.
 _REMEMBERED = 20
+#: Samples of two targets with one instance that lie nearer than so many intervals are two scrapes of one page.
+_APART_INTERVALS = 1.5
+#: Days of a target's history in a row that a store does not give before its past is given up.
+_REFUSED_DAYS = 2
+#: A store's clock that is behind ours by less is not told from a slow answer (its own word is in whole seconds).
+_BEHIND = timedelta(seconds=5)
 
 
 class Pages(Protocol):
@@ -51,9 +57,6 @@ class Pages(Protocol):
         self, name: ServerName, readings: Iterator[Reading], *, boot_id: str, scrape_seconds: float
     ) -> int:
         """Store readings of the past."""
-
-    def is_new(self, name: ServerName) -> bool:
-        """Whether nothing of the server was ever read."""
 
     def last_ok(self, name: ServerName) -> datetime | None:
         """When its newest page was taken."""
@@ -95,6 +98,8 @@ class Feed:
         self._goes_on = goes_on
         self._last: dict[str, datetime] = {}
         self._distances: dict[str, deque[float]] = {}
+        #: By how much the store's clock is behind ours: its samples have its times.
+        self._behind = timedelta()
         #: Why the store could not be asked; empty where it answered.
         self.trouble = ""
 
@@ -117,9 +122,16 @@ class Feed:
         self._api.close()
 
     def _poll(self, chunk: Sequence[str]) -> None:
-        end = self._clock.now() - self._delay
+        if self._api.said_at is None:
+            # Its first word: from when on samples are new is a moment of its clock.
+            self._api.newest(selector_of(UP, self._selector, self._label, tuple(chunk)), self._clock.now())
+            self._compare_clocks()
+        end = self._end()
         for instance in chunk:
             self._begin(instance, end)
+            # Whoever comes after us must not meet us still at it: what is left is brought by the next one.
+            if not self._goes_on():
+                return
         reached = max(min(self._last[instance] for instance in chunk), end - _CATCH_UP)
         # Samples that come late to the store, by an interval or two, are met again and sorted out by their time.
         slack = timedelta(seconds=2 * self._interval)
@@ -127,23 +139,42 @@ class Feed:
             until = min(end, reached + _WINDOW)
             selector = selector_of(self._pattern, self._selector, self._label, tuple(chunk))
             found = self._api.raw(selector, until, (until - reached + slack).total_seconds())
-            for instance, pages in target_pages(found, self._label).items():
-                # Whoever comes after us must not meet us still at it: what is left is brought by the next one.
+            for instance, pages in target_pages(found, self._label, self._apart).items():
                 if not self._goes_on():
                     return
                 self._take(instance, pages)
             reached = until
+        self._compare_clocks()
         for instance in chunk:
-            self._note_silence(instance, end)
+            self._note_silence(instance)
+
+    def _end(self) -> datetime:
+        """Up to when all samples should have arrived, by the store's clock where it is behind ours."""
+        return self._clock.now() - self._behind - self._delay
+
+    def _compare_clocks(self) -> None:
+        said = self._api.said_at
+        behind = self._clock.now() - said if said is not None else timedelta()
+        behind = behind if behind > _BEHIND else timedelta()
+        if abs(behind - self._behind) > _BEHIND:
+            log.warning("the clock of a store is behind ours source=%s seconds=%.0f: its pages are as much older",
+                        self._name, behind.total_seconds())
+        self._behind = behind
+
+    def _apart(self, instance: str) -> float:
+        return _APART_INTERVALS * self._spacing(instance)
 
     def _begin(self, instance: str, end: datetime) -> None:
-        """Where a target goes on; one that was never met brings its past first."""
+        """Where a target goes on, once its past is brought as far as samples are not caught up with."""
         if instance in self._last:
             return
         server = self._instances[instance]
-        if self._pages.is_new(server) and self._backfill:
-            self._take_past(instance, server, end)
         known = self._pages.last_ok(server)
+        if self._backfill and (known is None or known < end - _CATCH_UP):
+            since = end - self._backfill
+            step = timedelta(seconds=self._step)
+            self._take_past(instance, server, since if known is None else max(since, known + step), end)
+            known = self._pages.last_ok(server)
         self._last[instance] = known if known is not None else end - timedelta(seconds=2 * self._interval)
 
     def _take(self, instance: str, pages: Sequence[TargetPage]) -> None:
@@ -167,33 +198,43 @@ class Feed:
         found = self._distances.get(instance, ())
         return min(found) if len(found) > 2 else max(self._interval, *found, 0.0)
 
-    def _note_silence(self, instance: str, end: datetime) -> None:
-        silent = (end - self._last[instance]).total_seconds()
+    def _note_silence(self, instance: str) -> None:
+        silent = (self._end() - self._last[instance]).total_seconds()
         if silent <= _SILENT_INTERVALS * self._spacing(instance):
             return
-        server, now = self._instances[instance], self._clock.now()
+        server, now = self._instances[instance], self._clock.now() - self._behind
         reason = f"no_sample: {self._name} has had no sample of {instance} for {silent:.0f} s"
         self._pages.bring(server, _missed(server, now, reason), boot_id=BOOT_ID)
 
-    def _take_past(self, instance: str, server: ServerName, end: datetime) -> None:
-        """History in steps, day by day; what the store does not have, or does not give, is left out."""
-        at, brought = end - self._backfill, 0
-        selector = selector_of(self._pattern, self._selector, self._label, (instance,))
+    def _take_past(self, instance: str, server: ServerName, at: datetime, end: datetime) -> None:
+        """History in steps, day by day. Raises ScrapeError where the store answers nothing: all is tried again then.
+
+        A day that it does not give is left out, and after some of them what is left.
+        """
+        brought = refused = 0
         step = timedelta(seconds=self._step)
-        while at < end and self._goes_on():
+        while at < end and refused < _REFUSED_DAYS and self._goes_on():
             until = min(end, at + _PAST)
             try:
-                pages = target_pages(self._api.steps(selector, at, until, self._step), self._label)
-                # A step without an answer is a hole, not news: what was down then is not down now.
-                good = [page for page in pages.get(instance, ()) if page.body is not None]
-                readings = (self._reading(server, page) for page in good)
-                brought += self._pages.bring_past(server, readings, boot_id=BOOT_ID, scrape_seconds=self._step)
+                brought += self._past_of(instance, server, at, until)
+                refused = 0
             except MonitorError as error:
+                self._api.newest(selector_of(UP, self._selector, self._label, (instance,)), end)
                 log.warning("history not taken over source=%s server=%s from=%s: %s", self._name, server,
                             at.isoformat(timespec="minutes"), error)
-                break
+                refused += 1
             at = until + step
         log.info("history taken over source=%s server=%s intervals=%d", self._name, server, brought)
+
+    def _past_of(self, instance: str, server: ServerName, at: datetime, until: datetime) -> int:
+        selector = selector_of(self._pattern, self._selector, self._label, (instance,))
+        found = self._api.steps(selector, at, until, self._step)
+        # At steps the samples of all targets have the same times.
+        pages = target_pages(found, self._label, lambda instance: self._step / 2)
+        # A step without an answer is a hole, not news: what was down then is not down now.
+        good = [page for page in pages.get(instance, ()) if page.body is not None]
+        readings = (self._reading(server, page) for page in good)
+        return self._pages.bring_past(server, readings, boot_id=BOOT_ID, scrape_seconds=self._step)
 
     def _reading(self, server: ServerName, page: TargetPage) -> Reading:
         at = _moment(page.at)

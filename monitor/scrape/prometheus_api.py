@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 
 from monitor.errors import ScrapeError
 from monitor.scrape.client import ServerClient
@@ -35,6 +36,10 @@ class PrometheusApi:
         self._url = url
         self._deadline = deadline_seconds
         self._warned: set[str] = set()
+        #: What its clock showed in the newest answer; None where that does not say.
+        self.said_at: datetime | None = None
+        #: Whether the newest answer is one of a part of its stores only.
+        self.is_partial = False
 
     def newest(self, selector: str, at: datetime) -> list[ApiSeries]:
         """The value of each series at that moment, none where it is stale."""
@@ -56,6 +61,7 @@ class PrometheusApi:
     def _ask(self, what: str, form: Mapping[str, str]) -> list[ApiSeries]:
         url = f"{self._url}/api/v1/{what}"
         answer = self._client.post_form(url, form, deadline_seconds=self._deadline)
+        self.said_at = _date(answer.headers.get("Date", ""))
         try:
             tree = json.loads(answer.body)
         except ValueError:
@@ -64,9 +70,11 @@ class PrometheusApi:
             said = tree if isinstance(tree, dict) else {}
             told = f"{said.get('errorType', 'error')}: {said.get('error', '')}"
             raise ScrapeError(f"{url}: answers {answer.status}, {told[:300]}")
-        for warning in tree.get("warnings") or ():
+        # Thanos warns of stores that did not answer, VictoriaMetrics has a mark of its own.
+        warnings = [*(tree.get("warnings") or ()), *(["the answer is partial"] if tree.get("isPartial") else [])]
+        self.is_partial = bool(warnings)
+        for warning in warnings:
             if str(warning) not in self._warned:
-                # Thanos says so of stores that did not answer: what is missing comes with a later query or as a gap.
                 self._warned.add(str(warning))
                 log.warning("the API warns url=%s: %s", url, str(warning)[:300])
         try:
@@ -79,6 +87,14 @@ def _series(entry: Mapping[str, object]) -> ApiSeries:
     labels = {str(name): str(value) for name, value in entry["metric"].items()}  # type: ignore[attr-defined]
     samples = entry["values"] if "values" in entry else [entry["value"]]
     return ApiSeries(labels, tuple((float(at), str(value)) for at, value in samples))  # type: ignore[attr-defined]
+
+
+def _date(header: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 def _time(moment: datetime) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from monitor.app.sources import Sources
@@ -90,3 +91,43 @@ def test_servers_of_this_host_are_found_by_their_processes(tmp_path: Path) -> No
     sources.start()
     sources.stop()
     assert [one.address for one in sources.found()["host"]] == ["127.0.0.1:8123"]
+
+
+class Thanos(BaseHTTPRequestHandler):
+    """An API that answers for the `targets` of its class, and warns while `partial`."""
+
+    targets: tuple[str, ...] = ()
+    partial = False
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        result = [{"metric": {"__name__": "up", "instance": one}, "value": [1.0, "1"]} for one in self.targets]
+        warnings = ["receive series from 10.0.0.1: deadline exceeded"] if self.partial else []
+        body = json.dumps({"status": "success", "data": {"result": result}, "warnings": warnings}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_targets_of_a_store_that_did_not_answer_behind_another_have_not_gone(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Thanos) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        settings = {"url": f"http://127.0.0.1:{server.server_port}", "selector": '{job="vllm"}'}
+        config = Config.model_validate({"sources": [{"name": "central", "prometheus": settings, "refresh": "1s"}]})
+        sources = Sources(config.sources, tmp_path, CLOCK, lambda: None, glance_seconds=0.01)
+
+        def found() -> list[str]:
+            return [one.address for one in sources.found()["central"]]
+
+        Thanos.targets = ("a:1", "b:1")
+        sources.start()
+        Thanos.targets, Thanos.partial = ("b:1", "c:1"), True
+        until(lambda: found() == ["a:1", "b:1", "c:1"])
+        Thanos.partial = False
+        until(lambda: found() == ["b:1", "c:1"])
+        sources.stop()
+        server.shutdown()

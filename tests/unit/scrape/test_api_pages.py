@@ -37,6 +37,7 @@ class TestPages:
                 series("vllm:a", (25.0, "0.5")),
             ],
             "instance",
+            lambda instance: 20.0,
         )
         line = b'vllm:x_total{job="inner",model_name="m\\"\\\\\\n"} '
         assert found == {
@@ -46,7 +47,7 @@ class TestPages:
         assert (dict(labels), value) == ({"job": "inner", "model_name": 'm"\\\n'}, 1.0)
 
     def test_a_target_that_did_not_answer_has_no_page_and_one_without_series_an_empty_one(self) -> None:
-        found = target_pages([series("up", (10.0, "0"), (25.0, "1"))], "instance")
+        found = target_pages([series("up", (10.0, "0"), (25.0, "1"))], "instance", lambda instance: 20.0)
         assert found == {"gpu-1:8000": [TargetPage(10.0, None), TargetPage(25.0, b"# no series\n")]}
 
     def test_of_two_jobs_that_scrape_a_target_one_counts(self) -> None:
@@ -58,18 +59,36 @@ class TestPages:
                 series("x", (10.5, "1"), job="a"),
             ],
             "instance",
+            lambda instance: 20.0,
         )
         assert found == {"gpu-1:8000": [TargetPage(10.5, b"x 1\n")]}
 
+    def test_a_target_whose_labels_were_changed_goes_on_under_the_new_ones(self) -> None:
+        found = target_pages(
+            [
+                series("up", (10.0, "1"), (25.0, "1")),
+                series("x", (10.0, "1"), (25.0, "2")),
+                series("up", (40.0, "1"), (55.0, "1"), team="a"),
+                series("x", (40.0, "3"), (55.0, "4"), team="a", exported_team="b"),
+            ],
+            "instance",
+            lambda instance: 20.0,
+        )
+        assert found == {
+            "gpu-1:8000": [
+                TargetPage(10.0, b"x 1\n"), TargetPage(40.0, b'x{team="b"} 3\n'), TargetPage(55.0, b'x{team="b"} 4\n')
+            ]
+        }
+
     def test_series_of_which_nobody_knows_the_target_are_left_out(self) -> None:
-        assert target_pages([series("vllm:x_total", (10.0, "1"))], "instance") == {}
+        assert target_pages([series("vllm:x_total", (10.0, "1"))], "instance", lambda instance: 20.0) == {}
 
     def test_a_page_comes_back_as_the_reading_that_it_was(self) -> None:
         body = v1_page(V1(drafts=1000, at=(600, 400), generation=2000, created=5.0, running=2), process_start=4.0)
         found = [series("up", (10.0, "1"))]
         for name, labels, value in parse(body):
             found.append(series(name, (10.0, repr(value)), **labels))
-        (page,) = target_pages(found, "instance")["gpu-1:8000"]
+        (page,) = target_pages(found, "instance", lambda instance: 20.0)["gpu-1:8000"]
 
         def engines(text: bytes | None) -> object:
             reader = Dialects().reader(ServerName("s"))
@@ -98,8 +117,8 @@ class TestQueries:
 
 
 class Client:
-    def __init__(self, status: int, body: bytes) -> None:
-        self.answer = Answer(status, "application/json", body, "http://p")
+    def __init__(self, status: int, body: bytes, **headers: str) -> None:
+        self.answer = Answer(status, "application/json", body, "http://p", headers)
         self.asked: list[tuple[str, Mapping[str, str]]] = []
 
     def post_form(self, url: str, form: Mapping[str, str], *, deadline_seconds: float) -> Answer:
@@ -139,3 +158,21 @@ class TestApi:
     def test_an_answer_that_is_none_is_an_error_that_shows_it(self, status: int, body: bytes, words: str) -> None:
         with pytest.raises(ScrapeError, match=words):
             api(Client(status, body)).newest("up", NOW)
+
+    @pytest.mark.parametrize(
+        ("said", "is_partial"),
+        [({}, False), ({"isPartial": False}, False), ({"isPartial": True}, True), ({"warnings": ["a is away"]}, True)],
+    )
+    def test_an_answer_of_a_part_of_the_stores_is_known_as_one(self, said: dict[str, object], is_partial: bool) -> None:
+        asked = api(Client(200, json.dumps({"status": "success", "data": {"result": []}, **said}).encode()))
+        asked.newest("up", NOW)
+        assert asked.is_partial is is_partial
+
+    @pytest.mark.parametrize(
+        ("date", "said_at"),
+        [("Sun, 01 Mar 2026 00:00:07 GMT", NOW.replace(second=7)), ("", None), ("now", None)],
+    )
+    def test_the_store_s_clock_is_that_of_its_answers(self, date: str, said_at: datetime | None) -> None:
+        asked = api(Client(200, b'{"status":"success","data":{"result":[]}}', Date=date))
+        asked.newest("up", NOW)
+        assert asked.said_at == said_at
