@@ -200,7 +200,10 @@ class Collector:
         heads = {head.life: head for step in found for head in step.heads}
         intervals = tuple(interval for step in found for interval in step.intervals)
         newest = LastReading(_without_counts(last), last_ok)
-        self._keep(Page(lives=tuple(lives.values()), heads=tuple(heads.values()), intervals=intervals, last=newest))
+        self._keep(Page(
+            lives=tuple(lives.values()), known=_going_on(track), heads=tuple(heads.values()), intervals=intervals,
+            last=newest,
+        ))
         state.track, state.last_ok = track, last_ok
         self._history.add(lives.values(), intervals, last.scraped_at)
         self._counters.intervals_stored(name, len(intervals))
@@ -283,9 +286,13 @@ def _context(known: KnownSetting | None, scrape_seconds: float) -> Context:
 
 def _page(step: Step, reading: Reading, last_ok: datetime | None) -> Page:
     return Page(
-        lives=step.lives, heads=step.heads, intervals=step.intervals,
+        lives=step.lives, known=_going_on(step.track), heads=step.heads, intervals=step.intervals,
         last=LastReading(_without_counts(reading), last_ok),
     )
+
+
+def _going_on(track: Track) -> tuple[Life, ...]:
+    return tuple(engine.life for engine in track.engines.values())
 
 
 def _without_counts(reading: Reading) -> Reading:

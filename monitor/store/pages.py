@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from monitor.model.interval import Interval
 from monitor.model.life import Head, LastReading, Life
@@ -13,9 +13,13 @@ from monitor.store.codec import dumps, loads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Lives that are new or changed, heads that moved, the intervals they close, and the reading itself."""
+    """Lives that are new or changed, heads that moved, the intervals they close, and the reading itself.
+
+    `known` are lives that came with an earlier page: while pages wait, that one may be lost.
+    """
 
     lives: tuple[Life, ...] = ()
+    known: tuple[Life, ...] = ()
     heads: tuple[Head, ...] = ()
     intervals: tuple[Interval, ...] = ()
     last: LastReading
@@ -39,6 +43,7 @@ def store_page_again(unit: Unit, page: Page, *, ship: bool = False) -> None:
 
     Going back to an older head would count twice what came after it, and an ended life must stay ended.
     """
+    page = replace(page, lives=(*page.lives, *_lost(unit, page)))
     for life in page.lives:
         stored = unit.lives.get(life.id)
         if stored is None:
@@ -54,6 +59,17 @@ def store_page_again(unit: Unit, page: Page, *, ship: bool = False) -> None:
     if ship:
         # Perhaps once more than needed: the fleet's database passes over what it has.
         unit.unshipped.add(_to_ship(page))
+
+
+def _lost(unit: Unit, page: Page) -> list[Life]:
+    """Lives that the page goes on with and whose first page never came; those before them, ended by that."""
+    found: list[Life] = []
+    for life in page.known:
+        if unit.lives.get(life.id) is None:
+            before = [one for one in unit.lives.open_of(life.server) if one.first_seen < life.first_seen]
+            same = [one for one in before if (one.model, one.engine) == (life.model, life.engine)]
+            found += [life, *(replace(one, ended=life.first_seen) for one in same)]
+    return found
 
 
 def _to_ship(page: Page) -> list[Unshipped]:

@@ -58,6 +58,8 @@ class Spool:
         self._draining = threading.Lock()
         self._away_since: float | None = None
         self._trouble = ""
+        #: Pages that came back from the queue and could not be stored at all.
+        self._left_out = 0
         self._lost = self._lost_lately = 0
         self._last_lost: float | None = None
 
@@ -102,7 +104,7 @@ class Spool:
         with self._draining:
             while True:
                 records = self._ring.oldest(_BATCH)
-                self._note_losses(self._ring.dropped)
+                self._note_losses()
                 if not records:
                     with self._turn:
                         if not self._ring.waiting:
@@ -115,6 +117,7 @@ class Spool:
                     self._trouble = str(error)
                     raise
                 self._ring.remove(records)
+                self._note_losses()
 
     def state(self) -> SpoolState:
         """How it stands now."""
@@ -132,16 +135,18 @@ class Spool:
             self._ring.append(packed(page))
         except OSError as error:
             raise StoreAway(f"{why}; and the page cannot wait on disk ({error})") from error
-        self._note_losses(self._ring.dropped)
+        self._note_losses()
 
-    def _note_losses(self, lost: int) -> None:
-        """Count pages that made room for newer ones, or that were damaged."""
+    def _note_losses(self) -> None:
+        """Count pages that made room for newer ones, that were damaged, or that the store refused after all."""
+        assert self._ring is not None
+        lost = self._ring.dropped + self._left_out
         if lost == self._lost:
             return
         now = self._clock.monotonic()
         if self._last_lost is None or now - self._last_lost >= _TOLD_SECONDS:
             self._lost_lately = 0
-            log.error("pages that waited on disk are lost, the queue is full or damaged: the oldest go first")
+            log.error("pages that waited on disk are lost: the queue is full (the oldest go first) or damaged")
         self._lost_lately += lost - self._lost
         self._lost, self._last_lost = lost, now
 
@@ -150,11 +155,13 @@ class Spool:
         pages = [page for record in records if (page := _read(record)) is not None]
         try:
             self._store_again(pages)
-            return len(pages)
+            stored = len(pages)
         except PASSING:
             raise
         except StoreError:
-            return sum(self._store_alone(page) for page in pages)
+            stored = sum(self._store_alone(page) for page in pages)
+        self._left_out += len(records) - stored
+        return stored
 
     def _store_alone(self, page: Page) -> bool:
         try:

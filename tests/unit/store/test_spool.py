@@ -32,9 +32,8 @@ def page(number: int, *, ended: bool = False) -> Page:
     at = NOW + timedelta(seconds=15 * number)
     lives = (replace(BORN, ended=at if ended else None),) if not number or ended else ()
     last = LastReading(replace(reading(SERVER).reading, scraped_at=at), at)
-    return Page(
-        lives=lives, heads=(head(BORN, at),), intervals=(interval(BORN, 15.0 * number),) if number else (), last=last
-    )
+    closed = (interval(BORN, 15.0 * number),) if number else ()
+    return Page(lives=lives, known=() if ended else (BORN,), heads=(head(BORN, at),), intervals=closed, last=last)
 
 
 class Bench:
@@ -161,12 +160,33 @@ def test_a_page_that_the_store_refuses_for_good_keeps_no_other_waiting(tmp_path:
     bench = Bench(tmp_path)
     bench.spool.keep(page(0))
     bench.store.away = FULL
-    orphan = replace(page(2), lives=(), heads=(replace(head(BORN), life=LifeId("nobody")),), intervals=())
+    orphan = replace(page(2), lives=(), known=(), heads=(replace(head(BORN), life=LifeId("nobody")),), intervals=())
     for one in (page(1), orphan, page(3)):
         bench.spool.keep(one)
     bench.store.away = None
     assert bench.spool.drain() == 2
     assert bench.ends() == ends(1, 3)
+    assert bench.spool.state().lost == bench.spool.state().lost_lately == 1
+
+
+def test_a_life_whose_first_page_made_room_comes_with_its_next_and_ends_the_one_before(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, size=SMALLEST_BYTES)
+    bench.spool.keep(page(0))
+    bench.store.away = FULL
+    second = replace(BORN, id=LifeId("chat-1/m/0/2"), first_seen=NOW + timedelta(seconds=15))
+    bench.spool.keep(replace(page(1), lives=(replace(BORN, ended=second.first_seen), second), known=(second,)))
+    number = 2
+    while bench.spool.state().lost < 5:
+        closed = interval(second, 15.0 * number)
+        bench.spool.keep(replace(page(number), known=(second,), heads=(head(second, closed.end),), intervals=(closed,)))
+        number += 1
+    bench.store.away = None
+    assert bench.spool.drain() == number - 1 - 5
+    bench.spool.keep(replace(page(number), heads=(head(second, closed.end),), intervals=(interval(second, 9000.0),)))
+    with bench.store.read() as unit:
+        assert [one.id for one in unit.lives.open_of(SERVER)] == [second.id]
+        assert unit.lives.get(LIFE) == replace(BORN, ended=second.first_seen)
+        assert len(unit.intervals.between([SERVER], NOW, NOW + timedelta(days=1))) == number - 6 + 1
 
 
 def test_a_refusal_that_is_about_the_page_is_passed_on_and_nothing_waits(tmp_path: Path) -> None:
