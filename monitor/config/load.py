@@ -16,6 +16,7 @@ from monitor.config.model import Config
 from monitor.config.routes import route_problems
 from monitor.config.servers import Driver, DriverKind, ServerConfig
 from monitor.errors import ConfigError, Problem
+from monitor.launch import redact_url
 from monitor.model.document import EXPECTED, Document, one_of, parse_document
 from monitor.notify.webhook import address, signing_key
 
@@ -114,14 +115,15 @@ def _problem(document: Document, error: Any) -> Problem:
         return document.problem(loc, one_of(str(loc[-1]), _known_keys(loc)), found="an unknown key")
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     expected = EXPECTED.get(error["type"], text).replace("String should match pattern", "text that matches")
-    if any(_is_secret(part) for part in loc if isinstance(part, str)) or (loc[0], loc[-1]) == ("webhooks", "url"):
+    is_secret = any(_is_secret(part) or part == "headers" for part in loc if isinstance(part, str))
+    if is_secret or (loc[0], loc[-1]) == ("webhooks", "url"):
         return document.problem(loc, expected, found="<secret>")
     return document.problem(loc, expected, found=without_password(document.found(loc)))
 
 
 def without_password(text: str) -> str:
-    """`text` with what stands before the @ of a URL hidden: no message may repeat a password."""
-    return re.sub(r"(://)[^/@\s]+@", r"\1<secret>@", text)
+    """`text` without what a URL in it may hide: no message may repeat a password or a key."""
+    return redact_url(text) if "://" in text else text
 
 
 def _known_keys(loc: tuple[int | str, ...]) -> list[str]:

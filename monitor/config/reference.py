@@ -26,6 +26,7 @@ _WORDS: dict[Any, str] = {
     scalars.Size: "size",
     scalars.TokenCount: "number of tokens, 0 or more",
     scalars.HttpUrl: "URL (http, https)",
+    scalars.PageUrl: "URL (http, https)",
     scalars.DatabaseUrl: "URL (postgresql)",
     scalars.ListenAddress: "ADDRESS:PORT",
     scalars.TimeZone: "time zone",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import time
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
@@ -40,7 +40,14 @@ def _positive(value: float) -> float:
 
 
 def http_url(value: str) -> str:
-    """A base URL without a slash at its end. Raises ValueError saying what is expected; never repeats a password."""
+    """A base URL without a slash at its end; paths are added to it. Raises ValueError as `page_url` does."""
+    if "?" in value or "#" in value:
+        raise ValueError("a base URL, with neither ? nor # in it")
+    return page_url(value)
+
+
+def page_url(value: str) -> str:
+    """The URL of one page. Raises ValueError saying what is expected; never repeats a password."""
     try:
         parts = urlsplit(value)
     except ValueError:
@@ -70,7 +77,7 @@ def database_url(value: str) -> str:
         parts = urlsplit("")
     if parts.scheme not in ("postgresql", "postgres") or not parts.path.strip("/"):
         raise ValueError("an address such as postgresql://acceptd@db.example:5432/acceptd")
-    if parts.password:
+    if parts.password or any("password" in name.lower() for name, _ in parse_qsl(parts.query, True)):
         raise ValueError("an address without a password in it (use `password_file`)")
     return value
 
@@ -128,6 +135,7 @@ PositiveDuration = Annotated[float, BeforeValidator(seconds), AfterValidator(_po
 TokenCount = Annotated[int, BeforeValidator(_token_count)]
 Size = Annotated[int, BeforeValidator(size_bytes)]
 HttpUrl = Annotated[str, AfterValidator(http_url)]
+PageUrl = Annotated[str, AfterValidator(page_url)]
 DatabaseUrl = Annotated[str, AfterValidator(database_url)]
 ListenAddress = Annotated[str, AfterValidator(_listen)]
 TimeZone = Annotated[str, AfterValidator(_zone)]

@@ -9,7 +9,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from monitor.config.credentials import Auth, Tls
-from monitor.config.scalars import HttpUrl, Name, Size, UnitName
+from monitor.config.scalars import HttpUrl, Name, PageUrl, Size, UnitName
 from monitor.config.section import Section
 from monitor.model.server import Engine
 
@@ -115,7 +115,7 @@ class ServerConfig(Section):
 
     name: Name = Field(description="Unique name of the server.")
     url: HttpUrl = Field(description="Base URL, where /health and /v1 live.")
-    metrics_url: HttpUrl | None = Field(None, description="Full metrics URL; `url` + /metrics if unset.")
+    metrics_url: PageUrl | None = Field(None, description="Full metrics URL; `url` + /metrics if unset.")
     group: Name | None = Field(None, description="Group it is tuned in; a group of its own if unset.")
     engine: Engine = Field(Engine.VLLM, description="Engine; the page has the last word.")
     gpu: str | None = Field(

@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from monitor.config.credentials import Auth, Tls
-from monitor.config.scalars import Duration, HttpUrl, Name, PositiveDuration
+from monitor.config.scalars import Duration, HttpUrl, Name, PageUrl, PositiveDuration
 from monitor.config.section import Section
 from monitor.model.server import Engine
 
@@ -24,7 +24,7 @@ class FileSd(Section):
 class HttpSd(Section):
     """A list of servers at a URL, in the form of Prometheus' `http_sd`."""
 
-    url: HttpUrl = Field(description="Where the list is asked for.")
+    url: PageUrl = Field(description="Where the list is asked for.")
     auth: Auth | None = Field(None, description="Credentials of the endpoint.")
     tls: Tls | None = Field(None, description="Certificate settings of the endpoint.")
 
@@ -35,7 +35,9 @@ class PrometheusSource(Section):
     url: HttpUrl = Field(description="Base URL, below which `/api/v1/query` lies.")
     selector: str = Field(min_length=1, description='Selector of the targets, e.g. `{job="vllm"}`.')
     instance_label: str = Field("instance", description="Label that tells targets apart; its value is their address.")
-    headers: dict[str, str] = Field(default_factory=dict, description="Headers sent along, e.g. `X-Scope-OrgID`.")
+    headers: dict[str, str] = Field(
+        default_factory=dict, repr=False, description="Headers sent along, e.g. `X-Scope-OrgID`."
+    )
     delay: Duration = Field(5.0, description="How far behind now samples are asked for, so that all have arrived.")
     backfill: Duration = Field(14 * 86400.0, description="History taken over when a server is first met; 0s for none.")
     backfill_step: PositiveDuration = Field(300.0, description="Distance of the values taken over.")

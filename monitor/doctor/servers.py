@@ -15,6 +15,7 @@ from monitor.dialects import Dialects
 from monitor.doctor.finding import Area, Finding, Subject
 from monitor.doctor.host import SKEW_SECONDS
 from monitor.errors import ScrapeError
+from monitor.launch import redact_url
 from monitor.model.counts import SpeculationCounts
 from monitor.model.reading import Reading, Verdict
 from monitor.model.server import Engine, ServerName
@@ -71,6 +72,7 @@ class _Visit:
         self._client = client
         self._clock = clock
         self._url = metrics_url(one)
+        self._shown = redact_url(self._url)
         self._of = Subject(Area.SERVERS, one.name)
 
     def findings(self) -> Iterator[Finding]:
@@ -80,7 +82,7 @@ class _Visit:
             answer = self._client.get(self._url, deadline_seconds=self._timeout, accept=ACCEPT_PAGE)
         except ScrapeError as error:
             todo = _AFTER_ERROR.get(error.reason, "curl -i {url}")
-            yield self._of.problem(str(error), todo.format(url=self._url))
+            yield self._of.problem(str(error), todo.format(url=self._shown))
             return
         took = self._clock.monotonic() - began
         if took > 0.5 * self._timeout:
@@ -123,7 +125,7 @@ class _Visit:
         if status in _AFTER_STATUS:
             return self._of.problem(said, _AFTER_STATUS[status])
         todo = _AFTER_VERDICT.get(reading.verdict)
-        return self._of.problem(said, todo.format(url=self._url)) if todo else self._of.note(said)
+        return self._of.problem(said, todo.format(url=self._shown)) if todo else self._of.note(said)
 
     def _clocks(self, answer: Answer) -> Iterator[Finding]:
         skew = clock_skew(answer.headers.get("Date"), self._clock.now())

@@ -115,4 +115,7 @@ def _todo(text: str) -> str:
         return "install the acceptd that upgraded it, or a newer one"
     if "does not accept user and password" in text:
         return "look at `store.shared.url`, `password_file`, and pg_hba.conf of the server"
+    if "SSL" in text or "certificate" in text:
+        return ("give the server a certificate and name its CA by `?sslrootcert=FILE` in `store.shared.url`, or say"
+                " there which `?sslmode=` will do (docs/configuration.md, a fleet with one database)")
     return "docs/runbooks/daemon-fleet-store-away.md; the daemon goes on alone meanwhile"

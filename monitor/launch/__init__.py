@@ -5,7 +5,7 @@ from monitor.launch.diff import diff_command
 from monitor.launch.outcome import Rendered, Target
 from monitor.launch.parse import ParsedCommand, parse_command
 from monitor.launch.program import looks_like_server
-from monitor.launch.redact import redact, redact_text
+from monitor.launch.redact import redact, redact_text, redact_url
 from monitor.launch.render import render
 from monitor.launch.speculation import Speculation
 from monitor.launch.target import grace_seconds, target_arguments
@@ -21,6 +21,7 @@ __all__ = [
     "parse_command",
     "redact",
     "redact_text",
+    "redact_url",
     "render",
     "render_json",
     "target_arguments",

@@ -81,6 +81,13 @@ def redact_text(text: str) -> str:
     return _SHAPES.sub(HIDDEN, text)
 
 
+def redact_url(url: str) -> str:
+    """A URL that may be shown: without login, and of what it asks for only the names, since any value can be a key."""
+    base, mark, query = url.partition("?")
+    parts = [part.partition("=") for part in query.split("&") if part]
+    return redact_text(base) + mark + "&".join(f"{name}={HIDDEN}" if equals else HIDDEN for name, equals, _ in parts)
+
+
 def _hide_pair(found: re.Match[str]) -> str:
     value = found["value"]
     if value.lower() in _NOTHING:

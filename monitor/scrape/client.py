@@ -16,7 +16,7 @@ import requests
 import urllib3
 
 from monitor.errors import NotAsked, ScrapeError, ScrapeTimeout, TooLarge, Unreachable
-from monitor.launch.redact import redact_text
+from monitor.launch.redact import redact_url
 from monitor.scrape.watchdog import Exchange, Watchdog, WatchedAdapter
 
 _CHUNK = 65536
@@ -131,13 +131,13 @@ class ServerClient:
                 if answer.status in _REDIRECTS and "Location" in answer.headers:
                     answer = self._once(request(_redirect(answer)), seconds, exchange)
                     if answer.status in _REDIRECTS:
-                        raise ScrapeError(f"{redact_text(url)}: redirects twice, which is not followed")
+                        raise ScrapeError(f"{redact_url(url)}: redirects twice, which is not followed")
             except ScrapeError:
                 if exchange.expired:
                     raise ScrapeTimeout(_late(url, seconds)) from None
                 raise
             except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-                raise _ours(redact_text(url), seconds, exchange, error) from error
+                raise _ours(redact_url(url), seconds, exchange, error) from error
             if exchange.expired:
                 raise ScrapeTimeout(_late(url, seconds))
             return answer
@@ -178,13 +178,13 @@ class ServerClient:
         body = b"".join(parts)
         if size > limit:
             raw.close()
-            raise TooLarge(f"{redact_text(url)}: more than {limit} bytes")
+            raise TooLarge(f"{redact_url(url)}: more than {limit} bytes")
         return body
 
 
 def _redirect(answer: Answer) -> str:
     """Where a redirect goes, if it stays on its origin: credentials are never sent elsewhere."""
-    target, shown = urljoin(answer.url, answer.headers.get("Location", "")), redact_text(answer.url)
+    target, shown = urljoin(answer.url, answer.headers.get("Location", "")), redact_url(answer.url)
     if _origin(target) != _origin(answer.url):
         raise ScrapeError(f"{shown}: redirects to another origin ({_bare(target)}), which is not followed")
     return target
@@ -209,7 +209,7 @@ def _was_dropped(error: BaseException) -> bool:
 
 
 def _late(url: str, seconds: float) -> str:
-    return f"{redact_text(url)}: no whole answer within {seconds:g} s"
+    return f"{redact_url(url)}: no whole answer within {seconds:g} s"
 
 
 def _ours(url: str, seconds: float, exchange: Exchange, error: Exception) -> ScrapeError:

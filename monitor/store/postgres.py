@@ -6,9 +6,13 @@ Nothing outlives a transaction: no prepared statements, no session settings, no 
 
 from __future__ import annotations
 
+import ipaddress
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from sqlalchemy import URL, Connection, create_engine, event, text
 
 from monitor.store.api import Sizes, TableSize
@@ -53,6 +57,7 @@ class PostgresDatabase:
                 "keepalives_interval": 10,
                 "keepalives_count": 3,
                 "tcp_user_timeout": TCP_TIMEOUT_MS,
+                **tls(url),
             },
         )
         translate_errors(self._engine, self.name)
@@ -117,3 +122,26 @@ class PostgresDatabase:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+
+def tls(url: URL) -> dict[str, str]:
+    """How libpq is to use TLS: over a network with a certificate that is verified, unless the operator says otherwise.
+
+    Left alone libpq takes TLS where it is offered and verifies nothing (`sslmode=prefer`), so that whoever sits between
+    could read along. `sslmode` and `sslrootcert` of the address, or libpq's own variables and file, come first.
+    """
+    given = url.query.get("host") or url.host or os.environ.get("PGHOST", "")
+    hosts = given.split(",") if isinstance(given, str) else given
+    if {"sslmode", "service"} & url.query.keys() or "PGSSLMODE" in os.environ or all(map(_is_here, hosts)):
+        return {}
+    known = "sslrootcert" in url.query or "PGSSLROOTCERT" in os.environ
+    known = known or Path("~/.postgresql/root.crt").expanduser().is_file()
+    return {"sslmode": "verify-full"} | ({} if known else {"sslrootcert": DEFAULT_CA_BUNDLE_PATH})
+
+
+def _is_here(host: str) -> bool:
+    """Whether it is this machine: a socket's folder, or loopback."""
+    try:
+        return host in ("", "localhost") or host[0] in "/@" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from monitor.errors import MonitorError
-from monitor.launch.redact import HIDDEN, redact_text
+from monitor.launch.redact import HIDDEN, redact_url
 from monitor.model.document import shown
 
 #: Said in each request to an endpoint, as Prometheus does: how often we ask, so that it may plan for it.
@@ -130,7 +130,7 @@ def changed_at(patterns: Iterable[str | Path]) -> tuple[tuple[str, int, int], ..
 
 def read_answer(url: str, status: int, content_type: str, body: bytes) -> tuple[Found, ...]:
     """The servers that an endpoint lists. Raises DiscoveryError, which shows no token of the URL."""
-    url = redact_text(url)
+    url = redact_url(url)
     if status != 200:
         raise DiscoveryError(f"{url}: answers {status}, expected 200")
     if content_type.split(";")[0].strip().lower() != "application/json":

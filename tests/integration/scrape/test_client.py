@@ -274,7 +274,8 @@ def test_a_body_that_is_not_what_its_encoding_says_is_no_page(watchdog: Watchdog
         get(watchdog, url)
 
 
-@pytest.mark.parametrize("url", ["http://u:s3cret@127.0.0.1:1/m", "http://127.0.0.1:1/m?token=s3cret"])
+@pytest.mark.parametrize("url", ["http://u:s3cret@127.0.0.1:1/m", "http://127.0.0.1:1/m?token=s3cret", "http://127.0.0.1:1/m?x=1&auth=s3cret",
+                                 "http://127.0.0.1:1/m?s3cret"])  # fmt: skip
 def test_a_secret_in_the_url_is_not_in_the_message(watchdog: Watchdog, url: str) -> None:
     with pytest.raises(Unreachable, match="connection refused") as error:
         get(watchdog, url)

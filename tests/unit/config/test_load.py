@@ -132,14 +132,33 @@ def test_every_mistake_is_listed_at_once(tmp_path: Path) -> None:
         "servers: [{name: a, url: 'http://u:hunter2@h'}]",
         "web: {token: {x: hunter2}}",
         "servers: [{name: a, url: 'http://h', auth: {bearer_token: [hunter2]}}]",
+        "servers: [{name: a, url: 'http://h?key=hunter2'}]",
+        "servers: [{name: a, url: 'http://h', metrics_url: 'http://h:x/m?key=hunter2'}]",
+        "sources: [{name: a, prometheus: {url: 'http://h/?key=hunter2', selector: '{}'}}]",
+        "sources: [{name: a, prometheus: {url: 'http://h', selector: '{}', headers: {Authorization: [hunter2]}}}]",
+        "sources: [{name: a, prometheus: {url: 'http://h', selector: '{}', headers: 'Authorization: Bearer hunter2'}}]",
+        "store: {shared: {url: 'postgresql://u:hunter2@h/d'}}",
+        "store: {shared: {url: 'postgresql://u@h/d?password=hunter2'}}",
+        "store: {shared: {url: 'postgresql://u@h/d?sslmode=require&sslpassword=hunter2'}}",
+        "store: {shared: {url: 'http://h/d?x=hunter2'}}",
     ],
 )
 def test_a_secret_is_not_repeated_in_a_message(tmp_path: Path, text: str) -> None:
-    assert "hunter2" not in "\n".join(problems(tmp_path, text))
+    (said,) = problems(tmp_path, text)
+    assert "hunter2" not in said
+
+
+def test_a_page_s_url_may_ask_for_something_and_a_base_url_may_not(tmp_path: Path) -> None:
+    text = "servers: [{name: a, url: 'http://h', metrics_url: 'http://h/m?format=prometheus'}]"
+    assert load(write(tmp_path, text), {}).servers[0].metrics_url == "http://h/m?format=prometheus"
+    (said,) = problems(tmp_path, "servers: [{name: a, url: 'http://h/?x=1'}]")
+    assert said.endswith("found 'http://h/?x=<secret>, expected a base URL, with neither ? nor # in it")
 
 
 def test_a_secret_prints_as_stars(tmp_path: Path) -> None:
-    config = load(write(tmp_path, "slack: {bot_token: hunter2, channel: c}"), {})
+    headers = "{Authorization: Bearer hunter2}"
+    text = f"sources: [{{name: a, prometheus: {{url: 'http://h', selector: '{{}}', headers: {headers}}}}}]"
+    config = load(write(tmp_path, f"slack: {{bot_token: hunter2, channel: c}}\n{text}"), {})
     assert "hunter2" not in repr(config)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.launch import diff_command, redact, redact_text
+from monitor.launch import diff_command, redact, redact_text, redact_url
 
 SECRET = "s3cr3t-Value"
 
@@ -96,6 +96,19 @@ def test_tokens_are_known_by_their_shape(token: str) -> None:
 )
 def test_a_log_without_secrets_stays_as_it_is(text: str) -> None:
     assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://me:pw@h:8000/metrics", "http://<secret>@h:8000/metrics"),
+        ("http://h/m?auth=k&x=1&k2", "http://h/m?auth=<secret>&x=<secret>&<secret>"),
+        ("http://h/m?a=b=c&=d&", "http://h/m?a=<secret>&=<secret>"),
+        ("http://h/m", "http://h/m"),
+    ],
+)
+def test_a_url_is_shown_without_what_may_be_a_key(url: str, shown: str) -> None:
+    assert redact_url(url) == shown
 
 
 def test_a_flag_at_the_end_of_a_line_hides_nothing_of_the_next() -> None:
