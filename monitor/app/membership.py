@@ -58,7 +58,7 @@ class Standing:
     leases: dict[ServerName, Lease] = field(default_factory=dict)
     #: Ours still, but another host is to have them as soon as nothing of ours is under way.
     leaving: frozenset[ServerName] = frozenset()
-    #: Taken anew after another had them: what the database knows of them must be taken over first.
+    #: Taken anew after another had them, or known better there: what the database knows must be taken over first.
     unknown: frozenset[ServerName] = frozenset()
     #: Candidates that another holds, and who.
     others: dict[ServerName, str] = field(default_factory=dict)
@@ -119,6 +119,10 @@ class Member:
         self.standing, self.has_beaten = found, True
         self._remember(found)
         return found
+
+    def doubt(self, servers: Collection[ServerName]) -> None:
+        """What the database knows of these servers is more than we know: it must be taken over first."""
+        self.standing.unknown |= frozenset(servers)
 
     def adopted(self, servers: Collection[ServerName]) -> None:
         """What the database knew of these servers has been taken over."""

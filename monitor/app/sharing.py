@@ -22,7 +22,7 @@ from monitor.model.server import Group, Server, ServerName
 from monitor.notify.words import duration_words
 from monitor.store import Retention
 from monitor.store.mirror import Mirror
-from monitor.store.shipping import adopt, ship
+from monitor.store.shipping import adopt, gone_back, ship
 from monitor.store.sql import SqlStore
 
 log = logging.getLogger(__name__)
@@ -75,6 +75,9 @@ class Sharing:
         self._waiting = 0
         self._given_up = 0
         self._owned: frozenset[ServerName] | None = None
+        #: Servers whose newest counts there were found to be ours, and since when we lack some of those whose were not.
+        self._compared: frozenset[ServerName] = frozenset()
+        self._lacking: dict[ServerName, datetime] = {}
         self._stop = threading.Event()
         self._wake = threading.Event()
         #: Held while rows are brought over or taken over; leases are prolonged meanwhile.
@@ -140,8 +143,9 @@ class Sharing:
         if not wanted:
             return
         now = self._clock.now()
+        since = min([now - ADOPTED, *(self._lacking[server] for server in wanted if server in self._lacking)])
         with self._moving:
-            taken = adopt(self.store, self._local, wanted, now - ADOPTED, now)
+            taken = adopt(self.store, self._local, wanted, since, now)
             self._mirror.bring_back(wanted)
             self._member.adopted(wanted)
         log.info("taken over from the fleet servers=%d intervals=%d", len(wanted), taken)
@@ -237,6 +241,20 @@ class Sharing:
         with self._local.read() as unit:
             waiting = unit.unshipped.waiting()
         self._member.beat(self._candidates, self._pools, {*(one.name for one in self._watched), *waiting})
+        self._compare()
+
+    def _compare(self) -> None:
+        """See, once for each server, whether the local file has all that was brought over from it."""
+        standing = self._member.standing
+        fresh = standing.leases.keys() - standing.unknown - self._compared
+        if not fresh:
+            return
+        self._lacking = gone_back(self._local, self.store, sorted(fresh))
+        if self._lacking:
+            log.warning("the local file is older than what was brought over from it, which is taken back servers=%d",
+                        len(self._lacking))
+            self._member.doubt(self._lacking)
+        self._compared |= fresh
 
     def _move(self) -> None:
         """Bring over what waits, and every minute what changed in small tables; nothing while our name is another's."""
@@ -245,7 +263,8 @@ class Sharing:
             return
         with self._moving:
             standing = self._member.standing
-            leases = {server: lease for server, lease in standing.leases.items() if server not in standing.unknown}
+            leases = {server: lease for server, lease in standing.leases.items()
+                      if server in self._compared and server not in standing.unknown}
             for _ in range(_BATCHES_A_TURN):
                 shipped = ship(self._local, self.store, name, self._member.holder, leases, now)
                 if shipped.given_up:

@@ -94,6 +94,31 @@ def adopt(shared: Store, local: Store, servers: Iterable[ServerName], since: dat
         return unit.intervals.add(intervals, skip_known=True)
 
 
+def gone_back(local: Store, shared: Store, servers: Iterable[ServerName]) -> dict[ServerName, datetime]:
+    """Servers of which the fleet's database has an interval of ours that we do not have; since when we may lack some.
+
+    The local file is older than what was brought over from it: a loss of power took its newest pages, a backup was put
+    back, or the file was damaged. Its heads lie before those there, and what follows from them would be counted twice.
+    """
+    wanted = list(servers)
+    with shared.read() as unit:
+        heads = {server: unit.heads.of_server(server) for server in wanted}
+        keys = [(server, life, head.at) for server, own in heads.items() for life, head in own.items()]
+        there = [(one.server, one.life, one.end) for one in unit.intervals.of_keys(keys)]
+    found: dict[ServerName, datetime] = {}
+    with local.read() as unit:
+        here = {(one.server, one.life, one.end) for one in unit.intervals.of_keys(there)}
+        for server, name, end in there:
+            if (server, name, end) in here:
+                continue
+            life, head = unit.lives.get(name), unit.heads.get(name)
+            # One that has ended here was seen to its end; a head that stands there too has only lost its intervals.
+            if (life is None or life.ended is None) and (head is None or head.at != end):
+                since = end if head is None else min(head.at, end)
+                found[server] = min(since, found.get(server, since))
+    return found
+
+
 def _ended(life: Life, now: datetime) -> Life:
     return replace(life, ended=now)
 

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.store import Store, open_store
 from tests.acceptance.daemon import CLOCK
-from tests.faults.counted import CountedServer, serving
+from tests.faults.counted import CountedServer, Counts, serving
 from tests.faults.daemon import FaultyDaemon, check_whole, head_of
 from tests.integration.postgres import PostgresServer
 
@@ -42,14 +42,15 @@ class Fleet:
         """Whether the database has a page of every server's newest life."""
         return all(head_of(self.store, one) is not None for one in self.servers) or None
 
-    def check(self, daemon: FaultyDaemon) -> None:
-        """Let the servers rest until the database has all they counted, once."""
+    def check(self, daemon: FaultyDaemon) -> dict[str, Counts]:
+        """Let the servers rest until the database has all they counted, once; what that is."""
         truth = {one.name: one.freeze() for one in self.servers}
         daemon.wait(
             lambda: all(head_of(self.store, one) == truth[one.name] for one in self.servers) or None, "all is there"
         )
         for one in self.servers:
             check_whole(self.store, one, truth[one.name])
+        return truth
 
     def owners(self) -> set[str]:
         """Hosts that hold servers now."""
@@ -141,3 +142,46 @@ def test_the_second_of_one_name_does_nothing_in_the_fleet_until_the_first_is_gon
     second.stop()
 
 
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["while the database is there", "while it is away"])
+def test_a_local_file_that_went_back_counts_nothing_twice(fleet: Fleet, there: bool) -> None:
+    """A backup is put back; a loss of power does the same to the newest pages, which are not flushed one by one."""
+    fleet.store.upgrade()
+    daemon = fleet.make(lease="15s")
+    daemon.start()
+    daemon.wait(fleet.is_there, "all are in the database")
+    for server in fleet.servers:
+        server.restart()
+    asked = [len(one.asked) for one in fleet.servers]
+    daemon.wait(lambda: len(fleet.servers[0].asked) > asked[0] + 5 or None, "the new lives are read")
+    before = daemon.folder / "before.db"
+    assert daemon.command("db", "export", str(before)).returncode == 0
+    # Brought over in turns of some seconds: wait for two.
+    for _ in range(2):
+        heads = {one.name: head_of(fleet.store, one) for one in fleet.servers}
+        daemon.wait(
+            lambda: all(head_of(fleet.store, one) != heads[one.name] for one in fleet.servers) or None,  # noqa: B023
+            "more is in the database",
+        )
+    daemon.kill()
+    for name in ("local.db-wal", "local.db-shm"):
+        (daemon.data_dir / name).unlink(missing_ok=True)
+    before.replace(daemon.data_dir / "local.db")
+    if not there:
+        fleet.postgres.stop()
+    try:
+        daemon.start()
+        daemon.cycles()
+    finally:
+        if not there:
+            fleet.postgres.start()
+    daemon.wait(lambda: "the local file is older than what was brought over" in daemon.said() or None, "it is said")
+    truth = fleet.check(daemon)
+    if there:
+        # Before anything new was stored: then the local file is whole again, too.
+        with daemon.store() as store:
+            for server in fleet.servers:
+                check_whole(store, server, truth[server.name])
+    assert "Traceback" not in daemon.said()
+    daemon.stop()

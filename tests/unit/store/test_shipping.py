@@ -15,7 +15,7 @@ from monitor.model.server import ServerName
 from monitor.store.naming import NameTaken, Naming
 from monitor.store.pages import Page
 from monitor.store.refusals import StoreAway
-from monitor.store.shipping import Shipped, adopt, ship, watch_lease
+from monitor.store.shipping import Shipped, adopt, gone_back, ship, watch_lease
 from monitor.store.spool import Spool
 from tests.fakes.fake_clock import FakeClock
 from tests.fakes.memory_store import MemoryStore
@@ -231,3 +231,47 @@ def test_who_has_lost_its_name_to_another_brings_nothing() -> None:
     assert chain(shared, A) == []
     with host.store.read() as unit:
         assert unit.unshipped.count() > 0  # kept, until the name is its own again or it has another
+
+
+def test_a_file_that_went_back_is_noticed_and_takes_back_what_it_lacks() -> None:
+    shared = MemoryStore()
+    host = Host("h1", shared)
+    host.take(A, B)
+    for number in range(4):
+        host.page(ONE, number)
+        host.page(OTHER, number)
+    host.ship()
+    before = host.store.tables.copy()
+    assert gone_back(host.store, shared, [A, B]) == {}
+    host.page(ONE, 4)
+    # What waits here is no sign: the newest that is there is known.
+    assert gone_back(host.store, shared, [A, B]) == {}
+    host.page(ONE, 5)
+    host.ship()
+    host.store.tables.restore(before)
+    assert gone_back(host.store, shared, [A, B]) == {A: at(45.0)}
+    # Also where it went on from the old head meanwhile.
+    host.page(ONE, 6)
+    assert gone_back(host.store, shared, [A, B]) == {A: at(75.0)}
+    adopt(shared, host.store, [A], at(45.0), at(91.0))
+    host.page(ONE, 7)
+    host.ship()
+    assert chain(shared, A) == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 7)]
+    assert gone_back(host.store, shared, [A, B]) == {}
+
+
+def test_a_file_that_was_made_anew_is_noticed_and_a_life_that_ended_here_is_none() -> None:
+    shared = MemoryStore()
+    host = Host("h1", shared)
+    host.take(A)
+    host.page(ONE, 0)
+    host.ship()
+    # A head without an interval has counted nothing there.
+    assert gone_back(MemoryStore(), shared, [A]) == {}
+    host.page(ONE, 1)
+    host.ship()
+    assert gone_back(MemoryStore(), shared, [A]) == {A: at(15.0)}
+    with host.store.write() as unit:
+        unit.lives.put([replace(ONE, ended=at(20.0))])
+        unit.heads.remove([ONE.id])
+    assert gone_back(host.store, shared, [A]) == {}
