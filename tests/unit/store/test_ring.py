@@ -57,6 +57,28 @@ def test_it_is_a_queue_of_bounded_size_for_any_sequence_of_calls(tmp_path: Path)
     assert (tmp_path / "r").stat().st_size == SMALLEST_BYTES
 
 
+def test_what_is_taken_away_has_reached_the_disk_and_what_is_added_need_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = Ring(tmp_path / "ring", SMALLEST_BYTES)
+    ring.open()
+    flushed: list[bytes] = []
+    real = os.fsync
+
+    def fsync(file: int) -> None:
+        flushed.append(os.pread(file, 1024, 0))
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    ring.append(b"one")
+    ring.append(b"two")
+    assert flushed == []
+    ring.remove(ring.oldest(1))
+    ring.close()
+    # The header that says so is in what was flushed: records that came back would be older than the store.
+    assert flushed == [(tmp_path / "ring").read_bytes()[:1024]]
+
+
 def test_records_pushed_out_while_they_were_handled_are_not_taken_for_others(tmp_path: Path) -> None:
     ring = opened(tmp_path / "r")
     ring.append(b"first")

@@ -121,6 +121,24 @@ def test_a_death_between_storing_and_forgetting_doubles_nothing_and_goes_back_no
     assert last is not None and last.reading.scraped_at == ends(3)[0]
 
 
+def test_pages_that_come_back_after_newer_ones_change_nothing(tmp_path: Path) -> None:
+    # As after a loss of power on a disk that had not written down what was forgotten.
+    bench = Bench(tmp_path)
+    bench.store.away = FULL
+    for number in (0, 1, 2):
+        bench.spool.keep(page(number))
+    bench.store.away = None
+    with bench.store.write() as unit:
+        for number in range(5):
+            store_page(unit, page(number))
+    assert bench.new_spool().drain() == 3
+    assert bench.ends() == ends(1, 2, 3, 4)
+    assert bench.head().at == ends(4)[0]
+    with bench.store.read() as unit:
+        last = unit.readings.get(SERVER)
+    assert last is not None and last.reading.scraped_at == ends(4)[0]
+
+
 def test_any_mix_of_outages_and_deaths_stores_every_page_once(tmp_path: Path) -> None:
     rng = random.Random(11)
     bench = Bench(tmp_path)
