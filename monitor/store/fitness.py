@@ -57,8 +57,9 @@ def fitness(store: SqlStore) -> Fitness:
         unmanaged = ""
         if split and not connection.execute(_MAY_CREATE).scalar():
             unmanaged = "it may create no tables in its schema"
-        for table in split:
-            if not connection.execute(_OWNS, {"name": table}).scalar():
+        for table in PARTITIONED:
+            in_parts = table in split or partitions(connection, table)
+            if in_parts and not connection.execute(_OWNS, {"name": table}).scalar():
                 unmanaged = f"it does not own {table}"
         today = complete_until(now, 86_400)
         days = []

@@ -1,8 +1,8 @@
 """Days of intervals as partitions of their own, on PostgreSQL: a day that is too old goes by dropping a table.
 
-A table that is not partitioned (SQLite; a hypertable of Timescale) is left alone: its rows are deleted one by one. What
-lies outside the days that are there, from a clock that is wrong or an import, goes to the default partition and is
-deleted from it like rows anywhere.
+What lies outside the days that are there, from a clock that is wrong or an import, goes to the default partition and is
+deleted from it like rows anywhere. The chunks of a hypertable of Timescale go like days, but Timescale makes them: rows
+deleted one by one would leave them behind, empty, for ever. A table in no parts (SQLite) is left alone.
 """
 
 from __future__ import annotations
@@ -24,35 +24,41 @@ _FORM = "%Y%m%d"
 
 _IS_PARTITIONED = text("SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(:name)")
 _PARTS = text("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = to_regclass(:name)")
+_HAS_TIMESCALE = text("SELECT to_regclass('timescaledb_information.chunks') IS NOT NULL")
+_CHUNKS = text(
+    "SELECT format('%I.%I', chunk_schema, chunk_name), range_start, range_end FROM timescaledb_information.chunks"
+    " WHERE (hypertable_schema, hypertable_name) = (SELECT nspname, relname FROM pg_class"
+    " JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = to_regclass(:name))"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One day of one table: [begin, begin + 1 day) in UTC."""
+    """One part of one table, as a rule a day in UTC: [begin, end)."""
 
     name: str
     begin: datetime
-
-    @property
-    def end(self) -> datetime:
-        """The first moment after it."""
-        return self.begin + _DAY
+    end: datetime
 
 
 def is_partitioned(connection: Connection, table: str) -> bool:
-    """Whether the table is in parts here."""
+    """Whether the table is in days that are made here."""
     if connection.dialect.name != "postgresql":
         return False
     return bool(connection.execute(_IS_PARTITIONED, {"name": table}).scalar())
 
 
 def partitions(connection: Connection, table: str) -> list[Partition]:
-    """The days of a table that have a partition, oldest first."""
-    found = []
-    for (name,) in connection.execute(_PARTS, {"name": table}):
-        day = name.rpartition(f"{table}_")[2].strip('"')
-        if day.isdecimal():
-            found.append(Partition(name, datetime.strptime(day, _FORM).replace(tzinfo=UTC)))
+    """The days of a table that have a partition, or the chunks of a hypertable; oldest first."""
+    found: list[Partition] = []
+    if is_partitioned(connection, table):
+        for (name,) in connection.execute(_PARTS, {"name": table}):
+            day = name.rpartition(f"{table}_")[2].strip('"')
+            if day.isdecimal():
+                begin = datetime.strptime(day, _FORM).replace(tzinfo=UTC)
+                found.append(Partition(name, begin, begin + _DAY))
+    elif connection.dialect.name == "postgresql" and connection.execute(_HAS_TIMESCALE).scalar():
+        found = [Partition(*row) for row in connection.execute(_CHUNKS, {"name": table})]
     return sorted(found, key=lambda one: one.begin)
 
 

@@ -33,6 +33,9 @@ _SIZE = text(
     "SELECT coalesce(sum(pg_total_relation_size(relid))::bigint, pg_total_relation_size(to_regclass(:name)))"
     " FROM pg_partition_tree(to_regclass(:name))"
 )
+#: Timescale knows which tables hold the compressed rows of a hypertable; null for another table.
+_HYPERTABLE_SIZE = text("SELECT hypertable_size(to_regclass(:name))")
+_HAS_TIMESCALE = text("SELECT to_regproc('hypertable_size') IS NOT NULL")
 #: Key of the advisory lock under which schemas are changed: any number that no other program takes ("acceptd").
 _MIGRATION_LOCK = 0x61636365707464
 
@@ -102,9 +105,10 @@ class PostgresDatabase:
         """Size of the database and of each table, indexes included."""
         with self.reading() as connection:
             total = connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
+            ways = (_HYPERTABLE_SIZE, _SIZE) if connection.execute(_HAS_TIMESCALE).scalar() else (_SIZE,)
             found = []
             for name in Base.metadata.tables:
-                taken = connection.execute(_SIZE, {"name": name}).scalar_one()
+                taken = next((size for way in ways if (size := connection.execute(way, {"name": name}).scalar())), None)
                 rows = connection.execute(text(f'SELECT count(*) FROM "{name}"')).scalar_one()
                 found.append(TableSize(name=name, rows=rows, bytes=taken))
         return Sizes(total_bytes=total, tables=tuple(sorted(found, key=lambda it: (-(it.bytes or 0), it.name))))

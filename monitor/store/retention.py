@@ -18,7 +18,7 @@ from monitor.model.record import BENCHMARK
 from monitor.model.server import ServerName
 from monitor.store.api import Retention
 from monitor.store.database import Database
-from monitor.store.partitions import drop_partitions, is_partitioned, make_partitions, partitions
+from monitor.store.partitions import drop_partitions, make_partitions, partitions
 from monitor.store.tables.acting import BaselineRow, DecisionRow, RejectionRow, RestartRow
 from monitor.store.tables.asking import CommandRow, PauseRow, SilenceRow
 from monitor.store.tables.base import Base
@@ -50,11 +50,10 @@ def prune(database: Database, now: datetime, keep: Retention) -> dict[str, int]:
     cut = now - timedelta(hours=keep.raw_hours)
     deleted: dict[str, int] = {}
     with database.writing(durable=True) as connection:
-        if is_partitioned(connection, IntervalRow.__tablename__):
-            make_partitions(connection, now)
-            deleted |= drop_partitions(connection, cut)
-            # The days that stay go whole, some hours later; row by row goes what is older than all of them.
-            cut = min([cut, *(day.begin for day in partitions(connection, IntervalRow.__tablename__))])
+        make_partitions(connection, now)
+        deleted |= drop_partitions(connection, cut)
+        # The days that stay go whole, some hours later; row by row goes what is older than all of them.
+        cut = min([cut, *(day.begin for day in partitions(connection, IntervalRow.__tablename__))])
     for server, life, rolled_until in _lives_with_old_intervals(database, cut):
         until = min(cut, rolled_until + timedelta(microseconds=1))
         with database.writing(durable=False) as connection:

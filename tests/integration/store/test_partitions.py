@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
+from alembic import command
 from sqlalchemy import text
 
+from monitor.errors import StoreError
 from monitor.model.life import Life
 from monitor.store import Retention
+from monitor.store.fitness import fitness
 from monitor.store.opening import open_store
 from monitor.store.partitions import make_partitions, partitions
 from monitor.store.retention import prune
+from monitor.store.schema import Schema
 from monitor.store.sql import SqlStore
 from tests.integration.postgres import PostgresServer
+from tests.integration.store.timescale import as_documented
 from tests.integration.store.values import T0, B, interval, life
 
 pytestmark = pytest.mark.postgres
@@ -111,26 +115,66 @@ def test_a_day_that_is_not_rolled_up_stays_however_old(store: SqlStore) -> None:
     assert "10" not in days(store)[:1]
 
 
-#: The extension's function by its name and arguments, and with its demand: a unique key has the time in it.
-STAND_IN = """
-    CREATE FUNCTION create_hypertable(relation regclass, time_column_name name, chunk_time_interval interval)
-    RETURNS void LANGUAGE plpgsql AS $$ BEGIN
-        ASSERT (SELECT attnum = ANY (indkey::int2[]) FROM pg_attribute, pg_index WHERE attrelid = relation
-                AND attname = time_column_name AND indrelid = relation AND indisprimary), relation;
-    END $$
-"""
-
-
-def test_tables_made_as_the_documentation_says_for_timescale_are_pruned_row_by_row(store: SqlStore) -> None:
-    text_of = (Path(__file__).parents[3] / "docs/configuration.md").read_text()
-    said = text_of.partition("**Timescale**")[2].partition("```sql")[2].partition("```")[0]
-    statements = [one for one in said.split(";") if one.strip()]
-    assert len(statements) == 8
+@pytest.fixture
+def hypertables(store: SqlStore) -> SqlStore:
+    """The store once the documented statements have run, which also work with Timescale itself."""
     with store._database.migrating() as connection:
-        for statement in (STAND_IN, *statements):
-            connection.execute(text(statement))
-    assert days(store) == days(store, "interval_details") == []
-    add(store, life(first_seen=TODAY - 9 * DAY), TODAY - 8 * DAY, TODAY)
-    deleted = store.prune(TODAY + timedelta(hours=1), KEEP)
-    assert (deleted["intervals"], deleted["interval_details"]) == (1, 1)
-    store.check()
+        as_documented(connection)
+    return store
+
+
+def test_hypertables_made_as_documented_are_the_same_tables(hypertables: SqlStore) -> None:
+    with pytest.raises(StoreError, match="fk_intervals_server_life_lives"):
+        with hypertables.write() as unit:
+            unit.intervals.add([interval(life(), 15)])
+    config = Schema().config
+    with hypertables._database.migrating() as connection:
+        command.check(config(connection))
+        command.downgrade(config(connection), "0004")
+    assert hypertables.upgrade()[0] == "0005"
+
+
+def test_chunks_go_whole_like_days(hypertables: SqlStore) -> None:
+    assert hypertables.make_days(TODAY) == days(hypertables) == []
+    add(hypertables, life(first_seen=TODAY - 9 * DAY), *(TODAY - number * DAY for number in range(9)))
+    assert days(hypertables) == days(hypertables, "interval_details") == [f"{day:02}" for day in range(2, 11)]
+    with hypertables.read() as unit:
+        before = unit.intervals.between_coarse(None, TODAY - 10 * DAY, TODAY, 3600)
+    assert hypertables.prune(TODAY, KEEP) == {"intervals": 6, "interval_details": 6}
+    assert days(hypertables) == days(hypertables, "interval_details") == ["08", "09", "10"]
+    with hypertables.read() as unit:
+        assert unit.intervals.between_coarse(None, TODAY - 10 * DAY, TODAY, 3600) == before
+    hypertables.check()
+
+
+def test_a_chunk_that_is_not_rolled_up_stays(hypertables: SqlStore) -> None:
+    add(hypertables, life(first_seen=TODAY - DAY), TODAY)
+    prune(hypertables._database, TODAY + 30 * DAY, KEEP)
+    assert days(hypertables) == ["10"]
+    hypertables.prune(TODAY + 30 * DAY, KEEP)
+    assert days(hypertables) == []
+
+
+def test_the_size_of_a_hypertable_is_that_of_its_chunks(hypertables: SqlStore) -> None:
+    def taken(name: str) -> int:
+        return next(table.bytes or 0 for table in hypertables.sizes().tables if table.name == name)
+
+    empty = taken("intervals")
+    add(hypertables, life(first_seen=TODAY - 9 * DAY), *(TODAY - timedelta(minutes=number) for number in range(2000)))
+    assert taken("intervals") > empty + 2000 * 200
+    assert 0 < taken("lives") < 200_000
+
+
+def test_the_doctor_looks_for_no_days_of_hypertables_but_for_their_owner(
+    hypertables: SqlStore, postgres_server: PostgresServer
+) -> None:
+    add(hypertables, life(first_seen=TODAY - DAY), TODAY)
+    found = fitness(hypertables)
+    assert (found.unmanaged, found.missing_days, found.astray) == ("", (), {})
+    with hypertables._database.migrating() as connection:
+        name = connection.execute(text("SELECT current_database()")).scalar_one()
+        connection.execute(text(f"CREATE ROLE guest_{name} LOGIN"))
+        connection.execute(text(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO guest_{name}"))
+    guest = open_store(postgres_server.url(name, user=f"guest_{name}"))
+    assert fitness(guest).unmanaged == "it does not own interval_details"
+    guest.close()
