@@ -878,7 +878,7 @@ class TestSmallRecords:
             assert unit.reports.get("none") is None
 
     def test_evidence_keeps_its_parts(self, store: Store) -> None:
-        seen = Evidence("1", A, T0, "cliff", {"page": "# HELP\nx 1\n", "log": "a zero \x00, half of a \udcff"})
+        seen = Evidence("1", A, T0, "cliff", {"page": "# HELP\nx 1\n", "log": "a zero \x00"})
         late = Evidence("2", A, at(5), "cliff")
         with store.write() as unit:
             unit.evidence.add(late)
