@@ -21,7 +21,7 @@ from monitor.model.rollout import Lease
 from monitor.model.server import ServerName
 from monitor.store.api import Store, Unit
 from monitor.store.naming import NameTaken, Naming, confirm_name
-from monitor.store.shipping import WATCH, watch_lease
+from monitor.store.shipping import WATCH, watch_lease, watch_leases
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ class Member:
         present = [f"{HOST}{self.holder}", *(f"{POOL}{pool}/{self.holder}" for pool in pools), WATCHMAN]
         held = unit.leases.hold(present, self.holder, self.lease_seconds, now)
         members = _members(unit.leases.standing(POOL, now))
-        watched = _watched(unit, now)
+        watched = watch_leases(unit, now)
         mine = {server for server, (lease, _) in watched.items() if lease.holder == self.holder}
         leaving = {
             server for server in mine
@@ -185,7 +185,7 @@ class Member:
 
     def _start_anew(self, unit: Unit, now: datetime) -> None:
         """Give back servers under our name whose fence is not the one we know: taken anew, they count as unknown."""
-        for server, (lease, _) in _watched(unit, now).items():
+        for server, (lease, _) in watch_leases(unit, now).items():
             if lease.holder == self.holder and self._fences.get(server) != lease.fence:
                 unit.leases.release(lease)
 
@@ -245,14 +245,8 @@ def preferred(hosts: Collection[str], server: ServerName) -> str:
 
 def _held(unit: Unit, wanted: Collection[ServerName], now: datetime) -> dict[ServerName, str]:
     """Which of these servers anybody watches, and under which name."""
-    watched = _watched(unit, now)
+    watched = watch_leases(unit, now)
     return {server: watched[server][0].holder for server in wanted if server in watched and watched[server][1]}
-
-
-def _watched(unit: Unit, now: datetime) -> dict[ServerName, tuple[Lease, bool]]:
-    """The lease of every server that anybody ever watched, and whether it is in force."""
-    return {ServerName(lease.name[len(WATCH) :]): (lease, in_force)
-            for lease, in_force in unit.leases.standing(WATCH, now)}
 
 
 def _members(pools: Iterable[tuple[Lease, bool]]) -> dict[str, set[str]]:

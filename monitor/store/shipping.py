@@ -2,7 +2,8 @@
 
 A batch goes in one transaction there, under the leases of its servers: a daemon that was paused and lost them writes
 nothing. All that waits of a server goes in the same batch, so that its head there is always that of its last interval
-there: who takes it over goes on from it and counts nothing twice.
+there: who takes it over goes on from it and counts nothing twice. After days without the database that takes minutes,
+so the leases are locked at the end of it only, and the intervals are read a few at a time.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from monitor.model.interval import Interval
 from monitor.model.life import Head, Life
 from monitor.model.rollout import Lease
 from monitor.model.server import ServerName
 from monitor.store.api import Store, Unit, Unshipped
 from monitor.store.naming import confirm_name
+from monitor.store.refusals import StoreBusy
 
 #: Rows in one batch, unless one server alone has more: a few hundred milliseconds.
 BATCH = 2000
@@ -27,6 +28,14 @@ WATCH = "watch:"
 def watch_lease(server: ServerName) -> str:
     """Name of the lease of whoever watches a server."""
     return f"{WATCH}{server}"
+
+
+def watch_leases(unit: Unit, now: datetime) -> dict[ServerName, tuple[Lease, bool]]:
+    """The lease of every server that anybody ever watched, and whether it is in force."""
+    return {
+        ServerName(lease.name.removeprefix(WATCH)): (lease, in_force)
+        for lease, in_force in unit.leases.standing(WATCH, now)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,6 @@ class Shipped:
 @dataclass(frozen=True, slots=True)
 class _Batch:
     rows: list[Unshipped]
-    intervals: list[Interval]
     lives: list[Life]
     heads: dict[str, Head]
     #: Whether other servers have more.
@@ -56,11 +64,11 @@ def ship(
     Rows of a server that nobody holds now wait on: it may be ours again. Raises StoreError; the queue is then as it
     was, and what reached the database already is passed over the next time.
     """
-    with local.read() as unit:
-        batch = _read(unit)
-    if not batch.rows:
-        return Shipped()
-    stored, ours, lost = shared.transact(lambda unit: _write(unit, batch, name, holder, leases, now))
+    with local.read() as own:
+        batch = _read(own)
+        if not batch.rows:
+            return Shipped()
+        stored, ours, lost = shared.transact(lambda unit: _write(own, unit, batch, name, holder, leases, now))
     done = [row for row in batch.rows if row.server in ours or row.server in lost]
     with local.write(durable=False) as unit:
         unit.unshipped.remove(done)
@@ -134,7 +142,6 @@ def _read(unit: Unit) -> _Batch:
     names = sorted({row.life for row in found})
     return _Batch(
         rows=found,
-        intervals=unit.intervals.of_keys([(row.server, row.life, row.end) for row in found if row.end is not None]),
         lives=[life for name in names if (life := unit.lives.get(name)) is not None],
         heads={name: head for name in names if (head := unit.heads.get(name)) is not None},
         more=len(servers) < len(waiting),
@@ -142,17 +149,29 @@ def _read(unit: Unit) -> _Batch:
 
 
 def _write(
-    unit: Unit, batch: _Batch, name: Lease, holder: str, leases: Mapping[ServerName, Lease], now: datetime
+    own: Unit, unit: Unit, batch: _Batch, name: Lease, holder: str, leases: Mapping[ServerName, Lease], now: datetime
 ) -> tuple[int, set[ServerName], set[ServerName]]:
-    """Intervals stored; servers that are ours, and those that another has taken meanwhile."""
-    confirm_name(unit, name, now)
+    """Intervals stored; servers that are ours, and those that another has taken meanwhile.
+
+    Raises StoreBusy where leases ended while the rows went over: it is to be run again.
+    """
     servers = {row.server for row in batch.rows}
-    names = unit.leases.confirm((leases[server] for server in servers if server in leases), now)
-    ours = {server for server in servers if server in leases and leases[server].name in names}
-    held = {server: unit.leases.get(watch_lease(server)) for server in servers - ours}
-    lost = {server for server, lease in held.items() if lease is not None and lease.holder != holder}
+    held = watch_leases(unit, now)
+    ours = {server for server in servers & leases.keys() & held.keys() if _is(leases[server], *held[server])}
+    lost = {server for server in servers & held.keys() - ours if held[server][0].holder != holder}
     lives = [life for life in batch.lives if life.server in ours]
     unit.lives.put(lives)
-    stored = unit.intervals.add((one for one in batch.intervals if one.server in ours), skip_known=True)
+    keys = [(row.server, row.life, row.end) for row in batch.rows if row.end is not None and row.server in ours]
+    stored = 0
+    for begin in range(0, len(keys), BATCH):
+        stored += unit.intervals.add(own.intervals.of_keys(keys[begin : begin + BATCH]), skip_known=True)
     unit.heads.put(batch.heads[life.id] for life in lives if life.id in batch.heads)
+    # Locked from here to the end: what prolongs them meanwhile would wait for us.
+    confirm_name(unit, name, now)
+    if len(unit.leases.confirm((leases[server] for server in ours), now)) < len(ours):
+        raise StoreBusy("leases of servers ended while rows of theirs were brought over")
     return stored, ours, lost
+
+
+def _is(known: Lease, lease: Lease, in_force: bool) -> bool:
+    return in_force and (lease.holder, lease.fence) == (known.holder, known.fence)
