@@ -209,14 +209,20 @@ class Sharing:
             return False
 
     def roll_up(self) -> None:
-        """Bring the database's rollups up to date, where no other daemon does. Raises StoreError."""
+        """Bring the database's rollups up to date and make its days to come, where no other does. Raises StoreError."""
         if self.role("upkeep", _UPKEEP_SECONDS):
             log.debug("rolled up the fleet's database rows=%s", self.store.roll_up(self._clock.now()))
+            self.store.make_days(self._clock.now())
 
     def prune(self, keep: Retention) -> None:
-        """Delete what is too old there, and make the days to come. Raises StoreError."""
+        """Delete what is too old there. Raises StoreError."""
         if self.role("upkeep", _UPKEEP_SECONDS):
             log.info("pruned the fleet's database rows=%s", self.store.prune(self._clock.now(), keep))
+
+    def prune_late(self, keep: Retention) -> None:
+        """Delete there what earlier nights left. Raises StoreError."""
+        if not self._trouble and self.store.is_overdue(self._clock.now(), keep):
+            self.prune(keep)
 
     def _keep_leases(self) -> None:
         while not self._stop.is_set():

@@ -32,6 +32,8 @@ class Upkeep:
     def put_into(self, calendar: Calendar) -> None:
         """Enter every job."""
         calendar.daily("prune", self.prune, time(3, 19))
+        # A backup that holds its locks every night, or a host that is off then, must not keep it away for ever.
+        calendar.hourly("pruning that was missed", self.prune_late, 49)
         calendar.hourly("roll up", self.roll_up, 2, every_minutes=ROLL_UP_MINUTES)
 
     def roll_up(self) -> None:
@@ -43,8 +45,19 @@ class Upkeep:
 
     def prune(self) -> None:
         """Delete what is past its time."""
-        gone = self._store.prune(self._clock.now(), kept(self._config.store.retention))
-        log.info("pruned rows=%s", gone)
+        self._prune_local()
         shared = self._config.store.shared
         if self._sharing is not None and shared is not None:
             self._sharing.prune(kept(shared.retention))
+
+    def prune_late(self) -> None:
+        """Delete what earlier nights left."""
+        now, shared = self._clock.now(), self._config.store.shared
+        if self._store.is_overdue(now, kept(self._config.store.retention)):
+            self._prune_local()
+        if self._sharing is not None and shared is not None:
+            self._sharing.prune_late(kept(shared.retention))
+
+    def _prune_local(self) -> None:
+        gone = self._store.prune(self._clock.now(), kept(self._config.store.retention))
+        log.info("pruned rows=%s", gone)

@@ -207,6 +207,9 @@ class Store(Protocol):
     def roll_up(self, now: datetime) -> int:
         """Add new intervals up into the rollups; the number of rows written. Every five minutes is often enough."""
 
+    def is_overdue(self, now: datetime, keep: Retention) -> bool:
+        """Whether intervals are here that the last nights should have deleted."""
+
     def prune(self, now: datetime, keep: Retention) -> dict[str, int]:
         """Roll up, then delete what is older than `keep` allows.
 

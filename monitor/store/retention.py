@@ -19,6 +19,7 @@ from monitor.model.server import ServerName
 from monitor.store.api import Retention
 from monitor.store.database import Database
 from monitor.store.partitions import drop_partitions, make_partitions, partitions
+from monitor.store.refusals import StoreBusy
 from monitor.store.tables.acting import BaselineRow, DecisionRow, RejectionRow, RestartRow
 from monitor.store.tables.asking import CommandRow, PauseRow, SilenceRow
 from monitor.store.tables.base import Base
@@ -42,16 +43,31 @@ _OPEN_DECISIONS = (DecisionState.AWAITING_APPROVAL, DecisionState.APPROVED)
 Old = tuple[type[Base], ColumnElement[bool]]
 
 
+#: Days go whole, and once a day: what is older than its time by more was left by a night.
+OVERDUE = timedelta(days=2, hours=2)
+
+
+def is_overdue(database: Database, now: datetime, keep: Retention) -> bool:
+    """Whether intervals are here that earlier nights should have deleted: it was locked, away or off then."""
+    return bool(_lives_with_old_intervals(database, now - timedelta(hours=keep.raw_hours) - OVERDUE))
+
+
 def prune(database: Database, now: datetime, keep: Retention) -> dict[str, int]:
     """Delete what is older than `keep` allows; the number of rows deleted by table, only tables with some.
 
-    Intervals that are not rolled up yet stay, however old.
+    Intervals that are not rolled up yet stay, however old. Raises StoreBusy where a dump keeps days from being made and
+    dropped, once all else is done.
     """
     cut = now - timedelta(hours=keep.raw_hours)
     deleted: dict[str, int] = {}
-    with database.writing(durable=True) as connection:
-        make_partitions(connection, now)
-        deleted |= drop_partitions(connection, cut)
+    busy: StoreBusy | None = None
+    try:
+        with database.writing(durable=True) as connection:
+            make_partitions(connection, now)
+            deleted |= drop_partitions(connection, cut)
+    except StoreBusy as error:
+        busy = error
+    with database.reading() as connection:
         # The days that stay go whole, some hours later; row by row goes what is older than all of them.
         cut = min([cut, *(day.begin for day in partitions(connection, IntervalRow.__tablename__))])
     for server, life, rolled_until in _lives_with_old_intervals(database, cut):
@@ -63,6 +79,8 @@ def prune(database: Database, now: datetime, keep: Retention) -> dict[str, int]:
     for row, where in _old(now, cut, keep):
         with database.writing(durable=False) as connection:
             _count(deleted, row, _delete(connection, row, where))
+    if busy is not None:
+        raise busy
     return deleted
 
 

@@ -17,7 +17,7 @@ from monitor.store.edges import EdgesCache
 from monitor.store.inspecting import ages, lags
 from monitor.store.partitions import make_partitions
 from monitor.store.refusals import StoreBusy
-from monitor.store.retention import prune
+from monitor.store.retention import is_overdue, prune
 from monitor.store.rolling import roll_up
 from monitor.store.schema import Schema
 from monitor.store.unit import SqlUnit
@@ -124,6 +124,10 @@ class SqlStore:
     def roll_up(self, now: datetime) -> int:
         """Bring rollups up to date."""
         return roll_up(self._database, self._edges, now)
+
+    def is_overdue(self, now: datetime, keep: Retention) -> bool:
+        """Whether the last nights' pruning is to be made up for."""
+        return is_overdue(self._database, now, keep)
 
     def prune(self, now: datetime, keep: Retention) -> dict[str, int]:
         """Delete what is older than `keep` allows, once it is rolled up."""

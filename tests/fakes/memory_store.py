@@ -41,6 +41,7 @@ from monitor.model.rollout import Change, ChangeId, Lease, Rollout, RolloutId, R
 from monitor.model.server import GroupName, ServerName
 from monitor.store import ActiveRolloutExists, LifeTotals, Retention, Sizes, TableSize, Unit
 from monitor.store.api import Unshipped
+from monitor.store.retention import OVERDUE
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -857,6 +858,10 @@ class MemoryStore:
         with self.write():
             self.tables.rolled_up.put(now)
         return 0
+
+    def is_overdue(self, now: datetime, keep: Retention) -> bool:
+        cut = now - timedelta(hours=keep.raw_hours) - OVERDUE
+        return bool(self.tables.intervals.where(lambda it: it.end < cut))
 
     def prune(self, now: datetime, keep: Retention) -> dict[str, int]:
         cut = now - timedelta(hours=keep.raw_hours)

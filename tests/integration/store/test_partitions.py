@@ -11,10 +11,12 @@ from sqlalchemy import text
 
 from monitor.errors import StoreError
 from monitor.model.life import Life
+from monitor.model.record import AuditEntry
 from monitor.store import Retention
 from monitor.store.fitness import fitness
 from monitor.store.opening import open_store
 from monitor.store.partitions import make_partitions, partitions
+from monitor.store.refusals import StoreBusy
 from monitor.store.retention import prune
 from monitor.store.schema import Schema
 from monitor.store.sql import SqlStore
@@ -178,3 +180,27 @@ def test_the_doctor_looks_for_no_days_of_hypertables_but_for_their_owner(
     guest = open_store(postgres_server.url(name, user=f"guest_{name}"))
     assert fitness(guest).unmanaged == "it does not own interval_details"
     guest.close()
+
+
+def test_a_dump_keeps_days_from_being_dropped_and_nothing_else_from_being_pruned(
+    store: SqlStore, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.store.postgres._LIMITS", text("SELECT set_config('lock_timeout', '100ms', true)"))
+    with store._database.writing(durable=True) as connection:
+        make_partitions(connection, TODAY)
+    add(store, life(first_seen=TODAY - DAY), TODAY)
+    with store.write() as unit:
+        unit.audit.add(AuditEntry(TODAY - 900 * DAY, "somebody", "act", "thing", "detail"))
+    store.roll_up(TODAY + 5 * DAY)
+    name = str(store._database._engine.url.database)  # type: ignore[attr-defined]
+    with postgres_server.connect(name) as dump:
+        dump.execute(b"BEGIN")
+        dump.execute(b"LOCK TABLE intervals, interval_details IN ACCESS SHARE MODE")
+        with pytest.raises(StoreBusy, match="dump"):
+            store.prune(TODAY + 9 * DAY, KEEP)
+        dump.execute(b"ROLLBACK")
+    with store.read() as unit:
+        assert unit.audit.recent(10) == []
+    assert days(store)[0] == "09" and store.is_overdue(TODAY + 9 * DAY, KEEP)
+    store.prune(TODAY + 9 * DAY, KEEP)
+    assert days(store)[0] == "18" and not store.is_overdue(TODAY + 9 * DAY, KEEP)

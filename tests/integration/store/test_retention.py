@@ -199,3 +199,15 @@ def test_an_empty_store_has_nothing_to_prune(store: Store) -> None:
 def test_a_retention_of_nothing_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         Retention(**{name: 0.0})
+
+
+def test_what_nights_have_left_is_overdue_until_it_is_pruned(store: Store) -> None:
+    with store.write() as unit:
+        unit.lives.add(life())
+        unit.intervals.add([interval(life(), 15), interval(life(), 9 * DAY)])
+    store.roll_up(at(9 * DAY))
+    # Two days are its time; days go whole, and once a day.
+    assert not store.is_overdue(at(4 * DAY), KEEP)
+    assert store.is_overdue(at(5 * DAY), KEEP)
+    store.prune(at(5 * DAY), KEEP)
+    assert not store.is_overdue(at(5 * DAY), KEEP)
