@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
-from monitor.app.sources import api_client
+from monitor.app.lookup import api_client
 from monitor.clock import Clock
 from monitor.config.model import Config
 from monitor.cycle.feed import Feed, Pages

@@ -8,36 +8,21 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from monitor.app.lookup import DEADLINE_SECONDS, Local, Lookup
 from monitor.clock import Clock
-from monitor.config.fleet import credentials
-from monitor.config.sources import PrometheusSource, Source
+from monitor.config.sources import Source
 from monitor.errors import MonitorError
-from monitor.scrape.api_pages import UP
-from monitor.scrape.client import ServerClient
-from monitor.scrape.prometheus_api import PrometheusApi, selector_of
 from monitor.scrape.watchdog import Watchdog
-from monitor.targets.local import LocalServer, find_servers
-from monitor.targets.service_discovery import (
-    REFRESH_HEADER,
-    SIZE_LIMIT,
-    Found,
-    changed_at,
-    parse_groups,
-    read_answer,
-    read_files,
-)
+from monitor.targets.local import find_servers
+from monitor.targets.service_discovery import Found, changed_at, parse_groups
 
 log = logging.getLogger(__name__)
 
 FILE = "sources.json"
-#: Longest wait for a list (seconds).
-_DEADLINE_SECONDS = 10.0
-#: Largest answer of a store's API (bytes): a day of one server, or half an hour of fifty, several times over.
-_API_SIZE_LIMIT = 256 * 1024**2
 #: How often files are looked at (seconds).
 _GLANCE_SECONDS = 2.0
 
@@ -49,11 +34,11 @@ class _State:
     """One source between two looks."""
 
     source: Source
+    lookup: Lookup
     found: tuple[Found, ...] | None = None
     due: float = 0.0
     marks: object = None
     trouble: str = ""
-    client: ServerClient | None = field(default=None, repr=False)
 
 
 class Sources:
@@ -61,16 +46,15 @@ class Sources:
 
     def __init__(
         self, sources: Sequence[Source], folder: Path, clock: Clock, changed: Callable[[], None], *,
-        glance_seconds: float = _GLANCE_SECONDS, local: Callable[[], Iterable[LocalServer]] = find_servers,
+        glance_seconds: float = _GLANCE_SECONDS, local: Local = find_servers,
     ) -> None:
         """`glance_seconds`: time between two looks at files; `local` finds the servers of this host."""
         self._glance = glance_seconds
-        self._local = local
-        self._states = [_State(source) for source in sources]
         self._file = folder / FILE
         self._clock = clock
         self._changed = changed
         self._watchdog = Watchdog(clock)
+        self._states = [_State(source, Lookup(source, self._watchdog, clock, local)) for source in sources]
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -93,12 +77,11 @@ class Sources:
         """Look no more."""
         self._stop.set()
         if self._thread is not None:
-            self._thread.join(_DEADLINE_SECONDS + 5.0)
+            self._thread.join(DEADLINE_SECONDS + 5.0)
             self._thread = None
             self._watchdog.stop()
         for state in self._states:
-            if state.client is not None:
-                state.client.close()
+            state.lookup.close()
 
     def found(self) -> FoundServers:
         """The servers of each source, by its name; as last seen where it is away."""
@@ -131,7 +114,7 @@ class Sources:
         if source.file_sd is not None:
             state.marks = changed_at(source.file_sd.files)
         try:
-            found = self._ask(state)
+            found = state.lookup.ask(state.found or ())
         except MonitorError as error:
             if str(error) != state.trouble:
                 log.error("servers of a source cannot be found, the last ones stay source=%s: %s", source.name, error)
@@ -142,39 +125,6 @@ class Sources:
         state.trouble = ""
         with self._lock:
             state.found = found
-
-    def _ask(self, state: _State) -> tuple[Found, ...]:
-        source = state.source
-        if source.file_sd is not None:
-            return read_files(source.file_sd.files)
-        if source.http_sd is not None:
-            if state.client is None:
-                known = credentials(source.http_sd)
-                headers = {REFRESH_HEADER: f"{source.refresh:g}"}
-                state.client = ServerClient(self._watchdog, known, size_limit=SIZE_LIMIT, headers=headers)
-            url = source.http_sd.url
-            answer = state.client.get(url, deadline_seconds=_DEADLINE_SECONDS, accept="application/json")
-            return read_answer(url, answer.status, answer.content_type, answer.body)
-        if source.prometheus is not None:
-            return self._targets(state, source.prometheus)
-        return tuple(Found(server.base_url.removeprefix("http://")) for server in self._local())
-
-    def _targets(self, state: _State, settings: PrometheusSource) -> tuple[Found, ...]:
-        """Targets that the store scrapes now, by their `up`."""
-        if state.client is None:
-            state.client = api_client(settings, self._watchdog)
-        api = PrometheusApi(state.client, settings.url, deadline_seconds=_DEADLINE_SECONDS)
-        found: dict[str, dict[str, str]] = {}
-        for one in api.newest(selector_of(UP, settings.selector), self._clock.now()):
-            labels = {name: value for name, value in one.labels.items() if name != "__name__"}
-            address = labels.pop(settings.instance_label, "")
-            if address:
-                found.setdefault(address, labels)
-        if api.is_partial:
-            # Those of a store behind it that did not answer have not gone.
-            for known in state.found or ():
-                found.setdefault(known.address, dict(known.labels))
-        return tuple(Found(address, found[address]) for address in sorted(found))
 
     def _keep(self) -> None:
         """Write down what was found, for a start without the source."""
@@ -188,11 +138,6 @@ class Sources:
             partial.replace(self._file)
         except OSError as error:
             log.warning("found servers not written down: %s", error.strerror)
-
-
-def api_client(settings: PrometheusSource, watchdog: Watchdog) -> ServerClient:
-    """A client of a store's API."""
-    return ServerClient(watchdog, credentials(settings), size_limit=_API_SIZE_LIMIT, headers=settings.headers)
 
 
 def _read(file: Path) -> dict[str, tuple[Found, ...]]:

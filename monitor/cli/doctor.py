@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from monitor.app.lookup import Lookup
 from monitor.cli.context import LOCAL_DB, Context, find_config, state_folder
 from monitor.cli.looking import Json
 from monitor.cli.output import console, print_json
-from monitor.clock import SystemClock
+from monitor.clock import Clock, SystemClock
 from monitor.config.everything import every_problem
+from monitor.config.found import with_found
 from monitor.config.load import load, secret
 from monitor.config.model import Config
 from monitor.config.running import is_running
+from monitor.config.sources import Source
 from monitor.doctor.daemon import check_daemon
 from monitor.doctor.files import check_data_folder, check_secrets
 from monitor.doctor.finding import Area, Finding, State, Subject, has_problem
@@ -25,12 +28,14 @@ from monitor.doctor.pairs import check_pair
 from monitor.doctor.receivers import check_receivers
 from monitor.doctor.servers import check_servers
 from monitor.doctor.shared import check_shared
+from monitor.doctor.sources import check_left_out, check_sources
 from monitor.doctor.storage import check_store
 from monitor.doctor.unit import check_unit
 from monitor.errors import ConfigError
 from monitor.scrape.watchdog import Watchdog
 from monitor.targets.gpus import gpus
 from monitor.targets.local import find_servers, server_behind
+from monitor.targets.service_discovery import Found
 
 _MARKS = {State.OK: ("ok", "green"), State.NOTE: ("note", "yellow"), State.PROBLEM: ("PROBLEM", "bold red")}
 
@@ -41,7 +46,7 @@ def doctor(
     deep: Annotated[bool, typer.Option("--deep", help="Read the whole store for damage, however large it is.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Look at configuration, files, stores, daemon, unit, host, receivers and each server; say what to do."""
+    """Look at configuration, files, stores, daemon, unit, host, receivers, sources and each server; say what to do."""
     context: Context = ctx.obj
     # What a library logs of a request that failed stands in the finding.
     logging.getLogger("slack_sdk").setLevel(logging.CRITICAL)
@@ -85,13 +90,25 @@ def examine(context: Context, *, deep: bool) -> Iterator[Finding]:
     watchdog = Watchdog(clock)
     watchdog.start()
     try:
-        yield from check_servers(config, watchdog, clock)
+        found: dict[str, Sequence[Found]] = {}
+        yield from check_sources(config.sources, lambda source: _listed(source, watchdog, clock), found)
+        joined = with_found(config, found)
+        yield from check_left_out(joined)
+        yield from check_servers(joined.config, watchdog, clock, found=len(joined.source_of))
     finally:
         watchdog.stop()
     for one in config.servers:
         local = server_behind(one.url)
         if local is not None:
             yield from check_pair(one.name, local)
+
+
+def _listed(source: Source, watchdog: Watchdog, clock: Clock) -> Sequence[Found]:
+    lookup = Lookup(source, watchdog, clock)
+    try:
+        return lookup.ask()
+    finally:
+        lookup.close()
 
 
 def _configuration(path: Path | None) -> tuple[Config | None, list[Finding]]:

@@ -27,6 +27,7 @@ class Area(StrEnum):
     UNIT = "unit"
     HOST = "host"
     RECEIVERS = "receivers"
+    SOURCES = "sources"
     SERVERS = "servers"
 
 

@@ -29,6 +29,8 @@ _ENOUGH_DRAFTS = 500.0
 #: Acceptance below which the pair is suspected (docs/rules.md), and a position that hardly ever pays (both ratios).
 _POOR, _WASTED = 0.30, 0.05
 _ASK_SECONDS = 5.0
+#: Found servers that are asked (count): one that hangs takes a scrape's whole time.
+_MOST_FOUND = 50
 
 #: What to do, by why no page was had, by the status that it came with, and by what was read from it.
 _AFTER_ERROR = {
@@ -51,15 +53,24 @@ _AFTER_VERDICT = {
 }
 
 
-def check_servers(config: Config, watchdog: Watchdog, clock: Clock) -> Iterator[Finding]:
-    """Every configured server, asked now."""
-    for one in config.servers:
+def check_servers(config: Config, watchdog: Watchdog, clock: Clock, *, found: int = 0) -> Iterator[Finding]:
+    """Every configured server, asked now; the last `found` were found by sources, and of those only some are asked."""
+    asked = config.servers[: len(config.servers) - max(0, found - _MOST_FOUND)]
+    reached = {one.name for one in config.sources if one.prometheus is not None and one.prometheus.ask_servers}
+    for one in asked:
+        if one.through is not None and one.through not in reached:
+            yield Subject(Area.SERVERS, one.name).ok(f"read through source {one.through}, not asked itself")
+            continue
         client = ServerClient(watchdog, credentials(one), size_limit=config.scrape.size_limit)
         try:
             yield from _Visit(config, one, client, clock).findings()
         finally:
             client.close()
-    if not config.servers:
+    if len(asked) < len(config.servers):
+        yield Subject(Area.SERVERS, "others").note(
+            f"{len(config.servers) - len(asked):,} more were found and not asked", "acceptd servers has what was read"
+        )
+    if not config.servers and not config.sources:
         yield Subject(Area.SERVERS, "none").note("no server is configured", "acceptd init finds those of this host")
 
 
