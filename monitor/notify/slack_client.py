@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import urllib.request
-from http.client import HTTPMessage
+from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, cast
 
 from slack_sdk import WebClient
@@ -14,6 +14,9 @@ from monitor.clock import Clock
 from monitor.notify.faults import no_answer
 from monitor.notify.slack_errors import slack_error
 
+#: What a request ends with that got no whole answer; urllib lets the client's own errors through (an answer that breaks
+#: off, or is no HTTP).
+NO_ANSWER = (SlackClientError, OSError, ValueError, HTTPException, RecursionError)
 _TIMEOUT_SECONDS = 10
 #: Longest answer that is read (bytes): the largest, 200 messages of a channel, stays far below.
 _ANSWER_LIMIT = 8 * 1024**2
@@ -53,7 +56,8 @@ class DirectClient(WebClient):
             _NoRedirects, urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=self.ssl)
         )
         with opener.open(req, timeout=self.timeout) as answer:
-            body = answer.read(_ANSWER_LIMIT).decode(answer.headers.get_content_charset() or "utf-8", "replace")
+            # JSON is UTF-8, whatever something on the way says of it.
+            body = answer.read(_ANSWER_LIMIT).decode("utf-8", "replace")
             return {"status": answer.code, "headers": answer.headers, "body": body}
 
 
@@ -66,6 +70,6 @@ def call(client: WebClient, clock: Clock, method: str, **arguments: Any) -> dict
         data = response.data if isinstance(response.data, dict) else {}
         word = str(data.get("error", ""))
         raise slack_error(response.status_code, word, response.headers, clock.now()) from None
-    except (SlackClientError, OSError, ValueError) as error:
+    except NO_ANSWER as error:
         raise no_answer("Slack", error) from None
     return cast(dict[str, Any], answer.data)

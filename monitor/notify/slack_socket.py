@@ -15,7 +15,7 @@ from socket import SHUT_RDWR
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode import SocketModeClient
 from slack_sdk.socket_mode.client import BaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
@@ -23,7 +23,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 
 from monitor.clock import Clock
 from monitor.notify.buttons import Press, press_of
-from monitor.notify.slack_client import DirectClient, sdk_log
+from monitor.notify.slack_client import NO_ANSWER, DirectClient, sdk_log
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class SlackSocket:
             self._client.socket_mode_request_listeners.append(self._received)
         try:
             self._client.connect_to_new_endpoint()
-        except (SlackApiError, SlackClientError, OSError, ValueError) as error:
+        except (SlackApiError, *NO_ANSWER) as error:
             # The SDK's texts may carry what was sent: Slack's word alone is passed on.
             word = error.response.get("error", "") if isinstance(error, SlackApiError) else ""
             self._put_off(str(word) or type(error).__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -237,6 +238,43 @@ def test_a_page_of_a_portal_on_the_way_does_not_count_as_delivered_and_is_tried_
         receiver.deliver(notice(), None)
     assert (error.value.reason, error.value.retryable) == ("not_slack", True)
     assert "Sign in" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"no HTTP at all\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
+        b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 900\r\n\r\n<html>",
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=none\r\nContent-Length: 6\r\n\r\n<html>",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n" + b"[" * 50_000,
+    ],
+    ids=["no HTTP", "breaks off", "long header", "error breaks off", "no such charset", "nested without end"],
+)
+def test_an_answer_that_is_none_is_tried_again_for_as_long_as_it_takes(said: bytes) -> None:
+    """Not as a fault of ours, after which a message is given up: networks break in the middle of answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(said)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):
+                    pass
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        receiver = SlackBot(
+            TOKEN, CHANNEL, api_url=f"http://127.0.0.1:{listener.getsockname()[1]}/api", clock=SystemClock()
+        )
+        with pytest.raises(NotifyError) as error:
+            receiver.deliver(notice(), None)
+        thread.join()
+    assert error.value.retryable and error.value.reason in ("no_answer", "not_slack")
+    assert TOKEN not in str(error.value)
 
 
 class TestWhatIsGone:
