@@ -227,7 +227,7 @@ class Process:
 
     def _swap(self, old: Daemon, store: Store, spool: Spool) -> Daemon:
         """The daemon of the new configuration, or the old one where that is wrong or does not start."""
-        self._supervisor.reloading(int(self._clock.monotonic() * 1e6))
+        self._supervisor.reloading()
         sources: Sources | None = None
         try:
             config = self._reload()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Mapping
 
 #: Turns of the loop that the watchdog must last at least.
@@ -38,9 +39,12 @@ class Supervisor:
         """The loop finished a turn."""
         self._send(f"WATCHDOG=1\nSTATUS={_line(status)}")
 
-    def reloading(self, monotonic_microseconds: int) -> None:
-        """The configuration is being reloaded; the time is needed from systemd 253 on (Type=notify-reload)."""
-        self._send(f"RELOADING=1\nMONOTONIC_USEC={monotonic_microseconds}")
+    def reloading(self) -> None:
+        """The configuration is being reloaded; the time is needed from systemd 253 on (Type=notify-reload).
+
+        By the one clock that systemd compares it with, which is not ours: that one goes on while the machine sleeps.
+        """
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def stopping(self) -> None:
         """The daemon is going down."""
