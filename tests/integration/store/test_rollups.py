@@ -149,6 +149,29 @@ def test_late_intervals_are_rolled_up_again(store: Store) -> None:
     assert len(coarse(store)) == 15
 
 
+def test_what_comes_after_the_rest_of_its_bucket_was_pruned_is_added_to_it(store: Store) -> None:
+    """As when a shared store that keeps intervals for two days was away from one host for three."""
+    keep = replace(KEEP, five_minutes_days=30)
+    fill(store, life(), 0, 150)
+    store.prune(after(86400 * 2), keep)
+    late = [scraped(life(), end) for end in range(165, 3901, 15)]
+    expected = sum(float(end + 1) for end in range(15, 3901, 15))
+    for begin, end in ((0, 5), (5, 7), (7, 250), (0, 250)):
+        with store.write() as unit:
+            unit.intervals.add(late[begin:end], skip_known=True)
+        store.roll_up(after(86400 * 2))
+    for step in (300, 3600):
+        assert drafts(coarse(store, step)) == expected
+    # All of it once more, from a file of old: what is there already is not added twice.
+    store.prune(after(86400 * 2), keep)
+    if not isinstance(store, MemoryStore):
+        with store.write() as unit:
+            unit.intervals.add([scraped(life(), end) for end in range(90, 3901, 15)], skip_known=True)
+        store.roll_up(after(86400 * 2))
+    for step in (300, 3600):
+        assert drafts(coarse(store, step)) == expected
+
+
 def test_a_server_that_is_gone_is_rolled_up_to_its_end(store: Store) -> None:
     fill(store, life(), 0, 450)
     before = coarse(store), coarse(store, 3600)
