@@ -158,6 +158,8 @@ def db_import(
             )
         with _shown() as progress:
             copied = target.copy_from(source, progress)
+        # Until what came late is in them, reports would lack what only rollups have.
+        target.roll_up(SystemClock().now())
         name = target.name
     _say_copied(f"taken over into {name}", copied, as_json)
 

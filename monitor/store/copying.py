@@ -18,6 +18,7 @@ from monitor.model.server import ServerName
 from monitor.store.columns import Nested, PlainText, Word
 from monitor.store.database import Database
 from monitor.store.edges import EdgesCache, UnitEdges
+from monitor.store.overlaps import without_overlaps
 from monitor.store.packing import renumbered
 from monitor.store.records import new_rows
 from monitor.store.repositories.rollups import SqlRollups
@@ -48,7 +49,8 @@ Row = dict[str, Any]
 def copy(source: Database, target: Database, edges: EdgesCache, told: Told) -> dict[str, int]:
     """Copy all rows; how many were new in `target`, by table. `told` hears of each chunk: the table and rows so far.
 
-    Both must have the newest schema. Copying twice adds nothing the second time.
+    Both must have the newest schema. Copying twice adds nothing the second time, and what a life counted in a span of
+    time that `target` has in other pieces is not added to it.
     """
     copied: dict[str, int] = {}
     with source.reading() as reading:
@@ -103,6 +105,7 @@ def _copy_rows(target: Database, name: str, rows: Sequence[Row], numbers: Mappin
         if name in _BY_CONTENT:
             rows = _unknown(connection, plain, rows)
         if name == RollupRow.__tablename__:
+            rows = without_overlaps(connection, plain, rows, ("step", "server", "life"), "bucket")
             rows = [row | {"body": renumbered(row["body"], numbers)} for row in rows]
         if not rows:
             return 0
@@ -134,6 +137,9 @@ def _copy_intervals(reading: Connection, target: Database, rows: Sequence[Row], 
     ).mappings()
     bodies = {(row["server"], row["life"], row["end_at"]): row["body"] for row in beside}
     with target.writing(durable=False) as connection:
+        rows = without_overlaps(connection, plain, rows, ("server", "life"), "end_at")
+        if not rows:
+            return 0
         dialect = connection.dialect.name
         insert = new_rows(dialect, plain).on_conflict_do_nothing()
         returning = insert.returning(plain.c.server, plain.c.life, plain.c.end_at)

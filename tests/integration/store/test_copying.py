@@ -15,6 +15,7 @@ from monitor.model.interval import Interval
 from monitor.model.record import AuditEntry, Baseline, Rejection, Restart
 from monitor.model.rollout import RolloutState
 from monitor.model.server import ServerName
+from monitor.store import Retention
 from monitor.store.opening import open_store
 from monitor.store.sql import SqlStore
 from monitor.store.tables import Base
@@ -159,6 +160,39 @@ def test_what_comes_late_corrects_the_rollups_that_are_there(stores: dict[str, S
     other.roll_up(at(15 * 700))
     assert sum(one.speculation.num_drafts or 0 for one in hours(other) if one.speculation) > missing
     assert hours(other) == hours(file)
+
+
+@pytest.mark.parametrize("kind", ["file", "server"])
+@pytest.mark.parametrize("pruned", [False, True])
+def test_what_is_there_in_one_long_interval_does_not_come_in_short_ones(
+    stores: dict[str, SqlStore], kind: str, pruned: bool
+) -> None:
+    """As when a backup was put back, and the file that it replaced is imported after all."""
+    target, replaced = stores[kind], stores["other"]
+    born = life("a/m/0/1", A)
+    for store, ends in ((target, range(1, 201)), (replaced, range(1, 601))):
+        with store.write() as unit:
+            unit.lives.add(born)
+            unit.intervals.add([interval(born, 15.0 * n) for n in ends])
+    with target.write() as unit:
+        unit.intervals.add([interval(born, 15.0 * 700, 15.0 * 500), interval(born, 15.0 * 701)])
+    # Before and after what both have, the file has more.
+    with replaced.write() as unit:
+        unit.intervals.add([interval(born, -15.0 * 900), interval(born, 15.0 * 702)])
+    for store in (target, replaced):
+        store.roll_up(at(2e5))
+    if pruned:
+        replaced.prune(at(2e5), Retention(raw_hours=1.0))
+    copied = target.copy_from(replaced)
+    target.roll_up(at(2e5))
+    assert copied["intervals"] == (0 if pruned else 2)
+    # Since T0; of sums alone the newest shares its bucket with others.
+    assert tokens(hours(target)) == (202 if pruned else 203) * tokens([interval(born, 15.0)])
+    assert set(target.copy_from(replaced).values()) == {0}
+
+
+def tokens(found: list[Interval]) -> float:
+    return sum(one.speculation.num_draft_tokens or 0.0 for one in found if one.speculation)
 
 
 def test_ages_and_lags_say_how_the_store_stands(stores: dict[str, SqlStore]) -> None:
