@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +32,8 @@ def listening_inodes(proc: Path = Path("/proc")) -> dict[int, int]:
         except OSError:
             continue
         for line in lines:
-            columns = line.split()
+            # Most lines are connections: what does not hold the state's two digits need not be taken apart.
+            columns = line.split() if _LISTEN in line else []
             if len(columns) > 9 and columns[3] == _LISTEN:
                 found[int(columns[9])] = int(columns[1].rsplit(":", 1)[1], 16)
     return found
@@ -45,21 +48,29 @@ def command_line(pid: int, proc: Path = Path("/proc")) -> tuple[str, ...]:
     return tuple(part.decode(errors="replace") for part in raw.rstrip(b"\0").split(b"\0")) if raw else ()
 
 
-def listeners(proc: Path = Path("/proc")) -> list[Listener]:
-    """Every process of this host that listens on TCP and may be looked at, by pid.
+def listeners(
+    proc: Path = Path("/proc"), is_wanted: Callable[[tuple[str, ...]], bool] = lambda argv: True
+) -> list[Listener]:
+    """Every process of this host with a wanted command line that listens on TCP and may be looked at, by pid.
 
-    A socket that a parent shares with its children is counted for each of them.
+    A socket that a parent shares with its children is counted for each of them. The sockets of all other processes are
+    not looked at: one that watches a thousand servers has a thousand of them.
     """
-    inodes = listening_inodes(proc)
-    ports: dict[int, set[int]] = defaultdict(set)
-    for entry in proc.iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            for link in (entry / "fd").iterdir():
-                match = _SOCKET.match(str(link.readlink()))
-                if match and int(match[1]) in inodes:
-                    ports[int(entry.name)].add(inodes[int(match[1])])
-        except OSError:
-            continue  # gone meanwhile, or another user's
-    return [Listener(pid, tuple(sorted(found)), command_line(pid, proc)) for pid, found in sorted(ports.items())]
+    argvs = {int(name): command_line(int(name), proc) for name in os.listdir(proc) if name.isdigit()}
+    wanted = {pid: argv for pid, argv in sorted(argvs.items()) if is_wanted(argv)}
+    inodes = listening_inodes(proc) if wanted else {}
+    ports = {pid: {inodes[one] for one in _sockets(pid, proc) if one in inodes} for pid in wanted}
+    return [Listener(pid, tuple(sorted(ports[pid])), argv) for pid, argv in wanted.items() if ports[pid]]
+
+
+def _sockets(pid: int, proc: Path) -> list[int]:
+    """Inodes of the sockets that a process has open; none where it has gone or may not be looked at."""
+    folder = proc / str(pid) / "fd"
+    found = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                match = _SOCKET.match(os.readlink(folder / name))
+                if match:
+                    found.append(int(match[1]))
+    return found

@@ -52,7 +52,7 @@ def find_servers(proc: Path = Path("/proc")) -> list[LocalServer]:
     Servers with several API processes share a port: the process with the lowest id stands for them.
     """
     found: dict[int, LocalServer] = {}
-    for listener in listeners(proc):
+    for listener in listeners(proc, lambda argv: looks_like_server(argv) is not None):
         server = _server(listener)
         if server is not None and server.port not in found:
             found[server.port] = server

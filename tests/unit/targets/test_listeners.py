@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from monitor.targets.listeners import command_line, listeners, listening_inodes
 
@@ -73,3 +76,20 @@ def test_words_that_are_no_text_are_kept_as_far_as_they_can_be_shown(tmp_path: P
     proc.process(7, b"vllm\0--name\0\xff\xfe\0\0", 11)
     assert command_line(7, tmp_path)[:2] == ("vllm", "--name")
     assert "\ufffd" in command_line(7, tmp_path)[2]
+
+
+def test_sockets_of_processes_that_are_not_wanted_are_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that watches a thousand servers of its host has as many connections, and looks once for each of them."""
+    proc = Proc(tmp_path)
+    proc.process(7, b"vllm\0serve\0", 11)
+    proc.process(8, b"acceptd\0run\0", 12)
+    listed = os.listdir
+
+    def never_of_ours(folder: os.PathLike[str]) -> list[str]:
+        assert Path(folder) != tmp_path / "8/fd"
+        return listed(folder)
+
+    monkeypatch.setattr(os, "listdir", never_of_ours)
+    assert [one.pid for one in listeners(tmp_path, lambda argv: argv[0] == "vllm")] == [7]
