@@ -194,9 +194,6 @@ class Daemon:
         now = self._clock.now()
         note_watched(self._store, self.servers, self.groups, host_name(self._config), now)
         tracks, last_ok = remember(self._store, self._history, list(self._watched.by_name), now)
-        reader = threading.Thread(target=self._slos.read_back, args=(now,), name="slo-history", daemon=True)
-        reader.start()
-        self._reading_back = reader
         self._watched.watchdog.start()
         for name in start_servers(self._store, self._fleet, self._watched.wanted, self._watched.group_of, now):
             self._slos.starting(name, now + timedelta(seconds=patience_seconds(self._watched.group_of(name))))
@@ -224,6 +221,10 @@ class Daemon:
         storing = Storing(self._spool, self._sharing, alarm, self._telemetry, lambda: evaluation.trouble)
         self._messengers.start()
         self._scraping.start()
+        self._reading_back = threading.Thread(
+            target=self._slos.read_back, args=(now, self._collector.tried_all), name="slo-history", daemon=True
+        )
+        self._reading_back.start()
         self._tickers = [
             self._ticker("evaluate", evaluation.turn, self._config.rules.interval),
             self._ticker("act", lambda: self._act(actor), ACT_SECONDS),

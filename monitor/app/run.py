@@ -12,7 +12,7 @@ from types import FrameType
 
 from monitor import __version__
 from monitor.app.daemon import Daemon
-from monitor.app.limits import collect_seldom, raise_file_limit, share_one_heap
+from monitor.app.limits import collect_seldom, raise_file_limit, share_one_heap, share_the_interpreter
 from monitor.app.membership import Candidate, Member
 from monitor.app.sharing import Sharing
 from monitor.app.sources import Sources
@@ -200,6 +200,7 @@ class Process:
         )
         raise_file_limit(len(daemon.servers))
         collect_seldom()
+        share_the_interpreter()
         try:
             daemon.start()
         except RuntimeError as error:

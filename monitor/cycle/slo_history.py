@@ -10,10 +10,12 @@ beyond one day and by five minutes beyond one hour, and time slices by the hour 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from monitor.intervals.buckets import STEPS, complete_until
 from monitor.model.interval import Interval
+from monitor.model.life import CLOCKS_APART, Life
 from monitor.model.server import Group, ServerName
 from monitor.model.slo import SLICED, Indicator
 from monitor.slo.book import SloBook
@@ -33,6 +35,30 @@ _EVENTS = frozenset(Indicator) - SLICED
 Span = tuple[datetime, datetime]
 
 
+@dataclass(frozen=True, slots=True)
+class _Ages:
+    """Where the steps end that history is read in: all of it lies after `since`, up to `now`.
+
+    Events are read by the day up to `days`, by the hour up to `hours`, by five minutes up to `fives`, then as they are;
+    time slices by the hour up to `sliced_hours`.
+    """
+
+    since: datetime
+    days: datetime
+    hours: datetime
+    sliced_hours: datetime
+    fives: datetime
+    now: datetime
+
+
+def _ages(longest_seconds: float, now: datetime, is_large: bool) -> _Ages:
+    since = complete_until(now - timedelta(seconds=longest_seconds), _HOUR)
+    days = max(since, complete_until(now - _COARSEST_FROM, _DAY)) if is_large else since
+    hours = max(days, complete_until(now - (_MANY_HOURS_FROM if is_large else _COARSEST_FROM), _HOUR))
+    fives = max(since, complete_until(now - (_MANY_COARSE_FROM if is_large else _COARSE_FROM), _FIVE_MINUTES))
+    return _Ages(since, days, hours, hours if is_large else since, fives, now)
+
+
 def feed_book(
     book: SloBook, store: Store, groups: Iterable[Group], now: datetime, *,
     goes_on: Callable[[ServerName], bool] = lambda server: True, is_large: bool | None = None,
@@ -42,59 +68,69 @@ def feed_book(
     `is_large`: whether they belong to a large fleet; None where the groups are all there is.
     One short transaction a server, so that nothing waits for it. Raises StoreError; what was read by then stays.
     """
+    if not book.longest_seconds:
+        return
     groups = list(groups)
     if is_large is None:
         is_large = sum(len(group.servers) for group in groups) > MANY
+    ages = _ages(book.longest_seconds, now, is_large)
     for group in groups:
+        with store.read() as unit:
+            _feed_days_of_checks(book, unit, group.servers, ages)
         for server in group.servers:
             if not goes_on(server):
                 return
             with store.read() as unit:
-                feed_server(
-                    book, unit, server, now, warmup_seconds=group.limits.warmup_seconds, is_large=is_large
-                )
+                _feed_server(book, unit, server, ages, group.limits.warmup_seconds)
 
 
-def feed_server(
-    book: SloBook, unit: Unit, server: ServerName, now: datetime, *, warmup_seconds: float, is_large: bool = False
+def _feed_days_of_checks(book: SloBook, unit: Unit, servers: Sequence[ServerName], ages: _Ages) -> None:
+    """Checks of all servers of a group at once: a day of each is one row."""
+    if Indicator.UPTIME in book.indicators:
+        for begun in _days(ages.since, ages.days):
+            for checks in unit.checks.sums(servers, begun, begun + _ONE_DAY):
+                book.add_checks(checks.server, checks.end, answered=checks.answered, missed=checks.missed)
+
+
+def _feed_server(book: SloBook, unit: Unit, server: ServerName, ages: _Ages, warmup_seconds: float) -> None:
+    """Feed the intervals of one server, and its checks that are not read by the day."""
+    own, found = [server], book.indicators
+    lives = unit.lives.of(server, ages.since - CLOCKS_APART, ages.now + CLOCKS_APART)
+    if lives:
+        book.learn(lives)
+        _feed_intervals(book, unit, own, ages, planned_spans(unit, server, ages.since, lives, warmup_seconds),
+                        min(life.first_seen for life in lives) - CLOCKS_APART)  # fmt: skip
+    if Indicator.UPTIME in found:
+        newest = complete_until(ages.now, _FIVE_MINUTES) + timedelta(seconds=_FIVE_MINUTES)
+        for checks in unit.checks.between(own, ages.days, newest):
+            book.add_checks(server, min(checks.end, ages.now), answered=checks.answered, missed=checks.missed)
+
+
+def _feed_intervals(
+    book: SloBook, unit: Unit, own: Sequence[ServerName], ages: _Ages, spans: Sequence[Span], first: datetime
 ) -> None:
-    """Feed what is stored of one server up to `now`, as far back as the longest period goes."""
-    if not book.longest_seconds:
-        return
-    since = complete_until(now - timedelta(seconds=book.longest_seconds), _HOUR)
-    days = max(since, complete_until(now - _COARSEST_FROM, _DAY)) if is_large else since
-    coarsest = max(days, complete_until(now - (_MANY_HOURS_FROM if is_large else _COARSEST_FROM), _HOUR))
-    coarse = max(since, complete_until(now - (_MANY_COARSE_FROM if is_large else _COARSE_FROM), _FIVE_MINUTES))
-    slices = coarsest if is_large else since
-    book.learn(unit.lives.of(server, since, now))
-    spans = planned_spans(unit, server, since, now, warmup_seconds)
+    """Feed what its objectives need; nothing is looked for that would be older than `first`."""
+    found = book.indicators
 
     def feed(intervals: Iterable[Interval], only: Container[Indicator]) -> None:
         for interval in intervals:
             book.add_interval(interval, planned=is_planned(interval, spans), only=only)
 
-    own, found = [server], book.indicators
-
     def sums(begin: datetime, end: datetime, step: int, *, details: bool = True) -> list[Interval]:
-        return unit.intervals.between_coarse(own, begin, end, step, details=details) if begin < end else []
+        if max(begin, first) >= end:
+            return []
+        return unit.intervals.between_coarse(own, begin, end, step, details=details)
 
     if any(not one.is_sliced and one is not Indicator.UPTIME for one in found):
-        feed(sums(since, days, _DAY), _EVENTS)
-        feed(sums(days, coarsest, _HOUR), _EVENTS)
-        feed(sums(coarsest, coarse, _FIVE_MINUTES), _EVENTS)
+        feed(sums(ages.since, ages.days, _DAY), _EVENTS)
+        feed(sums(ages.days, ages.hours, _HOUR), _EVENTS)
+        feed(sums(ages.hours, ages.fives, _FIVE_MINUTES), _EVENTS)
     if any(one.is_sliced for one in found):
         details = Indicator.EFFICIENCY in found
-        feed(sums(since, slices, _HOUR, details=details), SLICED)
-        feed(sums(slices, coarse, _FIVE_MINUTES, details=details), SLICED)
+        feed(sums(ages.since, ages.sliced_hours, _HOUR, details=details), SLICED)
+        feed(sums(ages.sliced_hours, ages.fives, _FIVE_MINUTES, details=details), SLICED)
     if found - {Indicator.UPTIME}:
-        feed(unit.intervals.between(own, coarse, now), frozenset(Indicator))
-    if Indicator.UPTIME in found:
-        found_checks = [
-            checks for begun in _days(since, days) for checks in unit.checks.sums(own, begun, begun + _ONE_DAY)
-        ]
-        newest = complete_until(now, _FIVE_MINUTES) + timedelta(seconds=300)
-        for checks in [*found_checks, *unit.checks.between(own, days, newest)]:
-            book.add_checks(server, min(checks.end, now), answered=checks.answered, missed=checks.missed)
+        feed(unit.intervals.between(own, ages.fives, ages.now), frozenset(Indicator))
 
 
 def _days(since: datetime, until: datetime) -> Iterator[datetime]:
@@ -105,9 +141,9 @@ def _days(since: datetime, until: datetime) -> Iterator[datetime]:
 
 
 def planned_spans(
-    unit: Unit, server: ServerName, since: datetime, until: datetime, warmup_seconds: float
+    unit: Unit, server: ServerName, since: datetime, lives: Iterable[Life], warmup_seconds: float
 ) -> list[Span]:
-    """When a change of ours had the server down or warming, and when it warmed up after anybody's restart.
+    """When a change of ours had the server down or warming since then, and when one of its lives began and warmed up.
 
     Of a change that was undone only the way back is known by then.
     """
@@ -118,7 +154,6 @@ def planned_spans(
         if begun is not None:
             ready = change.ready_at is not None and change.ready_at >= begun
             spans.append((begun, change.ready_at + warmup if ready and change.ready_at else change.entered_at))
-    lives = unit.lives.of(server, since, until)
     spans += [(life.first_seen, life.first_seen + warmup) for life in lives if life.counts_from_zero]
     return spans
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from monitor.cycle.folding import fold, unfold
 from monitor.cycle.slo_history import feed_book
 from monitor.errors import StoreError
 from monitor.intervals.buckets import bucket_end
 from monitor.model.interval import Interval
-from monitor.model.life import Life
+from monitor.model.life import Life, LifeId
 from monitor.model.outcome import RuleOutcome
 from monitor.model.reading import Reading, Verdict
 from monitor.model.record import CHECKS_SECONDS, Checks
@@ -28,6 +29,12 @@ from monitor.slo.load import SloPolicy
 from monitor.store import Store
 
 log = logging.getLogger(__name__)
+
+#: Pause after each server whose history was read back (seconds): Python runs one thread at a time, and the scrapes of
+#: a large fleet came late while this one never rested.
+_BREATH_SECONDS = 0.03
+#: How often it is looked whether reading may begin (seconds), and how often at most: a minute in all.
+_LOOK_SECONDS, _LOOKS = 0.25, 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,22 @@ class _Page:
     intervals: tuple[Interval, ...]
     is_changing: bool
     is_warming: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A page that waits, its intervals folded: as objects those of a large fleet took 80 MB by their turn."""
+
+    page: _Page
+    folded: tuple[tuple[LifeId, bytes], ...]
+
+    @classmethod
+    def of(cls, page: _Page) -> _Waiting:
+        return cls(replace(page, intervals=()), tuple((one.life, fold(one)) for one in page.intervals))
+
+    def unfolded(self) -> _Page:
+        found = tuple(unfold(folded, life, self.page.server) for life, folded in self.folded)
+        return replace(self.page, intervals=found)
 
 
 class Objectives(Protocol):
@@ -99,7 +122,7 @@ class SloKeeper:
         self._lock = threading.Lock()
         self._book = self._new_book()
         #: Pages that came while history was being read back; None once it has been.
-        self._waiting: list[_Page] | None = []
+        self._waiting: list[_Waiting] | None = []
         self._checks: dict[tuple[ServerName, datetime], tuple[int, int]] = {}
         self._changing: frozenset[ServerName] = frozenset()
         self._warm_until: dict[ServerName, datetime] = {}
@@ -107,29 +130,41 @@ class SloKeeper:
         self._statuses: tuple[SloStatus, ...] = ()
         #: Totals of each objective when they were last told as metrics; None until history has been read back.
         self._told: list[tuple[float, float]] | None = None
-        self._stopping = False
+        self._stopping = threading.Event()
 
     def stop(self) -> None:
         """Read no further back; what is being read of one server ends."""
-        self._stopping = True
+        self._stopping.set()
 
-    def read_back(self, now: datetime) -> None:
+    def read_back(self, now: datetime, may_begin: Callable[[], bool] = lambda: True) -> None:
         """Read what is stored up to `now`; pages that come meanwhile are counted afterwards.
 
+        It waits for `may_begin`, a minute at most: nothing of a large fleet should come before its first pages.
         Where the store fails, what could be read is kept: a daemon with half a memory is better than one with none.
         """
+        for _ in range(_LOOKS):
+            if may_begin() or self._stopping.wait(_LOOK_SECONDS):
+                break
         book = self._new_book()
         try:
-            feed_book(book, self._store, self._groups, now, goes_on=lambda server: not self._stopping)
+            feed_book(book, self._store, self._groups, now,
+                      goes_on=lambda server: not self._stopping.wait(_BREATH_SECONDS))
         except StoreError as error:
             log.error("history of the SLOs not read back whole: %s", error)
+        # What was read back was told by those who counted it.
+        told = [(good, valid) for _, _, good, valid in book.totals()]
+        # Scrapes need the lock: what came until now is counted without it, what comes meanwhile is little.
         with self._lock:
-            self._book = book
-            # What was read back was told by those who counted it.
-            self._told = [(good, valid) for _, _, good, valid in book.totals()]
-            for page in self._waiting or ():
-                self._count(page)
-            self._waiting = None
+            early, self._waiting = self._waiting or [], []
+        for one in early:
+            self._count_events(book, one.unfolded())
+        with self._lock:
+            late, self._waiting = self._waiting, None
+            for one in late:
+                self._count_events(book, one.unfolded())
+            for one in (*early, *late):
+                self._count_check(one.page)
+            self._book, self._told = book, told
             self._statuses = book.statuses(now)
 
     def noted(self, reading: Reading, lives: Iterable[Life], intervals: Iterable[Interval]) -> None:
@@ -150,9 +185,10 @@ class SloKeeper:
                 is_warming=at <= self._warm_until.get(server, at - timedelta(seconds=1)),
             )  # fmt: skip
             if self._waiting is not None:
-                self._waiting.append(page)
+                self._waiting.append(_Waiting.of(page))
                 return
-            self._count(page)
+            self._count_events(self._book, page)
+            self._count_check(page)
 
     def changing(self, servers: Collection[ServerName]) -> None:
         """Say which servers a change of ours has down or warming now."""
@@ -231,11 +267,15 @@ class SloKeeper:
                 unit.checks.add(checks)
             self.stored(checks)
 
-    def _count(self, page: _Page) -> None:
-        self._book.learn(page.lives)
+    @staticmethod
+    def _count_events(book: SloBook, page: _Page) -> None:
+        book.learn(page.lives)
         for interval in page.intervals:
-            self._book.add_interval(interval, planned=page.is_changing or page.is_warming)
-        self._book.add_check(page.server, page.at, page.answered, planned=page.is_changing)
+            book.add_interval(interval, planned=page.is_changing or page.is_warming)
+        book.add_check(page.server, page.at, page.answered, planned=page.is_changing)
+
+    def _count_check(self, page: _Page) -> None:
+        """For the store."""
         if page.answered or not page.is_changing:
             key = (page.server, bucket_end(page.at, CHECKS_SECONDS))
             answered, missed = self._checks.get(key, (0, 0))

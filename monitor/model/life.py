@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NewType
 
@@ -83,6 +83,11 @@ class StartEvidence(StrEnum):
     COUNTERS_FELL = "counters fell"
     OUR_RESTART = "our own restart"
     SETTING_CHANGED = "setting changed"
+
+
+#: An interval may end so much before its life was first seen, or after it ended: the times can come from the clocks of
+#: two machines.
+CLOCKS_APART = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

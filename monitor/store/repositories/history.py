@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Select, or_, select
 
-from monitor.model.life import Head, LastReading, Life, LifeId
+from monitor.model.life import CLOCKS_APART, Head, LastReading, Life, LifeId
 from monitor.model.reading import Reading
 from monitor.model.record import Watched
 from monitor.model.server import ServerName
 from monitor.store.records import Records
 from monitor.store.tables.history import HeadRow, LifeRow, ReadingRow, WatchedRow
-
-#: A life's ends are asked with so much slack, since they may come from the clock of another machine.
-_SLACK = timedelta(days=1)
 
 
 class SqlLives:
@@ -61,7 +58,7 @@ def lives_between(servers: Sequence[ServerName] | None, since: datetime, until: 
     Their intervals are read through them, since each life is one range of the key.
     """
     statement = select(LifeRow.server, LifeRow.id).where(
-        or_(LifeRow.ended.is_(None), LifeRow.ended > since - _SLACK), LifeRow.first_seen <= until + _SLACK
+        or_(LifeRow.ended.is_(None), LifeRow.ended > since - CLOCKS_APART), LifeRow.first_seen <= until + CLOCKS_APART
     )
     return statement if servers is None else statement.where(LifeRow.server.in_(servers))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
-from monitor.cycle.slo_history import feed_book, feed_server, is_planned, planned_spans
+from monitor.cycle.slo_history import feed_book, is_planned, planned_spans
 from monitor.model.decision import DecisionId
 from monitor.model.interval import Interval
 from monitor.model.life import Setting
@@ -16,8 +18,8 @@ from monitor.model.record import Checks
 from monitor.model.rollout import Change, ChangeId, ChangeState, Rollout, RolloutId
 from monitor.model.server import ServerName
 from monitor.slo.book import SloBook
-from tests.fakes.memory_store import MemoryStore
-from tests.unit.cycle.objectives import ACCEPTANCE, CHAT, GROUP, NOON, TTFT, UPTIME, A, at, life, policies, served
+from tests.fakes.memory_store import ChecksRows, Intervals, MemoryStore, MemoryUnit
+from tests.unit.cycle.objectives import ACCEPTANCE, CHAT, GROUP, NOON, TTFT, UPTIME, A, B, at, life, policies, served
 
 TWO, THREE = (Setting(method="ngram", num_speculative_tokens=n) for n in (2, 3))
 DAY = 86_400.0
@@ -31,18 +33,12 @@ def stored(intervals: Iterable[Interval], *, first_seen: datetime = NOON, born: 
     return store
 
 
-def book(store: MemoryStore, now: datetime, *entries: str) -> dict[str, tuple[float, float]]:
+def book(
+    store: MemoryStore, now: datetime, *entries: str, is_large: bool = False
+) -> dict[str, tuple[float, float]]:
     """Good and valid events by SLO, after reading back."""
     made = SloBook(policies(*entries), {CHAT: GROUP.servers})
-    with store.read() as unit:
-        feed_server(made, unit, A, now, warmup_seconds=120.0)
-    return {s.slo.name: (s.attainment.good, s.attainment.valid) for s in made.statuses(now + timedelta(seconds=1))}
-
-
-def book_of_large_fleet(store: MemoryStore, now: datetime, *entries: str) -> dict[str, tuple[float, float]]:
-    """The same where many more servers are read back."""
-    made = SloBook(policies(*entries), {CHAT: GROUP.servers})
-    feed_book(made, store, [replace(GROUP, servers=(A,))], now, is_large=True)
+    feed_book(made, store, [replace(GROUP, servers=(A,))], now, is_large=is_large)
     return {s.slo.name: (s.attainment.good, s.attainment.valid) for s in made.statuses(now + timedelta(seconds=1))}
 
 
@@ -65,7 +61,7 @@ def test_of_a_large_fleet_it_adds_up_the_same_and_slices_are_hours_beyond_a_day(
     store = stored(every)
     with store.write() as unit:
         unit.checks.add(Checks(A, at(s), 19, 1) for s in range(300, int(8 * DAY) + 1, 300))
-    large, small = (make(store, at(8 * DAY), TTFT, ACCEPTANCE, UPTIME) for make in (book_of_large_fleet, book))
+    large, small = (book(store, at(8 * DAY), TTFT, ACCEPTANCE, UPTIME, is_large=is_large) for is_large in (True, False))
     assert large == small
     assert large["up"] == (8 * 288 * 19.0, 8 * 288 * 20.0)
 
@@ -105,8 +101,7 @@ def test_an_objective_of_a_model_knows_the_lives_that_it_reads(model: str, valid
 def test_nothing_is_read_without_objectives() -> None:
     store = stored([served(15)])
     made = SloBook((), {CHAT: GROUP.servers})
-    with store.read() as unit:
-        feed_server(made, unit, A, at(60), warmup_seconds=120.0)
+    feed_book(made, store, [GROUP], at(60), goes_on=lambda server: pytest.fail("asked"))
     assert made.statuses(at(60)) == ()
 
 
@@ -123,13 +118,13 @@ class TestPlannedWork:
         store = stored([])
         change(store, drained_at=at(990), state=ChangeState.ABANDONED, entered_at=at(1500))
         with store.read() as unit:
-            assert planned_spans(unit, A, NOON, at(3000), 120.0) == [(at(990), at(1500))]
+            assert planned_spans(unit, A, NOON, [], 120.0) == [(at(990), at(1500))]
 
     def test_one_that_never_stopped_the_server_is_none(self) -> None:
         store = stored([])
         change(store, state=ChangeState.ABANDONED)
         with store.read() as unit:
-            assert planned_spans(unit, A, NOON, at(3000), 120.0) == []
+            assert planned_spans(unit, A, NOON, [], 120.0) == []
 
     def test_a_process_that_was_born_while_we_watched_warms_up(self) -> None:
         store = stored([served(15, slow=9), served(300, slow=1)], born=True)
@@ -141,26 +136,90 @@ class TestPlannedWork:
         assert is_planned(one, [(at(900), at(1750))]) is planned
 
 
-def test_only_what_the_objectives_need_is_read() -> None:
-    """Slices of acceptance need no histograms over a month: decoding them is most of the work."""
-    asked: list[tuple[int | None, bool]] = []
-    store = stored([served(15)])
+class Spied(MemoryStore):
+    """Notes what is asked of it."""
 
-    class Spy:
-        def __init__(self, inner: object) -> None:
-            self.inner = inner
+    def __init__(self) -> None:
+        super().__init__()
+        #: Step (None: as scraped) and whether with histograms.
+        self.asked: list[tuple[int | None, bool]] = []
+        #: Servers whose checks were added up.
+        self.summed: list[tuple[ServerName, ...]] = []
 
-        def between(self, *args: object, **options: bool) -> object:
-            asked.append((None, options.get("details", True)))
-            return self.inner.between(*args, **options)  # type: ignore[attr-defined]
+    @contextmanager
+    def read(self) -> Iterator[MemoryUnit]:
+        with super().read() as unit:
+            unit.intervals, unit.checks = SpiedIntervals(unit.intervals, self), SpiedChecks(unit.checks, self)  # type: ignore[assignment]
+            yield unit
 
-        def between_coarse(self, *args: object, **options: bool) -> object:
-            asked.append((args[3], options.get("details", True)))  # type: ignore[arg-type]
-            return self.inner.between_coarse(*args, **options)  # type: ignore[attr-defined]
 
-    with store.read() as unit:
-        unit.intervals = Spy(unit.intervals)  # type: ignore[assignment]
-        made = SloBook(policies(ACCEPTANCE), {CHAT: GROUP.servers})
-        feed_server(made, unit, A, at(60), warmup_seconds=120.0)
-    assert asked == [(300, False), (None, True)]
+class SpiedIntervals:
+    def __init__(self, inner: Intervals, spy: Spied) -> None:
+        self.inner, self.spy = inner, spy
+
+    def between(self, *args: Any, **options: bool) -> object:
+        self.spy.asked.append((None, options.get("details", True)))
+        return self.inner.between(*args, **options)
+
+    def between_coarse(self, *args: Any, **options: bool) -> object:
+        self.spy.asked.append((args[3], options.get("details", True)))
+        return self.inner.between_coarse(*args, **options)
+
+
+class SpiedChecks:
+    def __init__(self, inner: ChecksRows, spy: Spied) -> None:
+        self.between, self.inner, self.spy = inner.between, inner, spy
+
+    def sums(self, servers: Sequence[ServerName], since: datetime, until: datetime) -> object:
+        self.spy.summed.append(tuple(servers))
+        return self.inner.sums(servers, since, until)
+
+
+def spied(*, first_seen: datetime | None) -> Spied:
+    """A store with one interval, of a life that began then; with nothing where that is None."""
+    store = Spied()
+    if first_seen is not None:
+        with store.write() as unit:
+            unit.lives.add(life(first_seen=first_seen))
+            unit.intervals.add([served(15)])
+    return store
+
+
+def test_slices_of_acceptance_are_read_without_histograms() -> None:
+    """Decoding them over a month is most of the work."""
+    store = spied(first_seen=at(-30 * DAY))
+    made = SloBook(policies(ACCEPTANCE), {CHAT: (A,)})
+    feed_book(made, store, [replace(GROUP, servers=(A,))], at(60))
+    assert store.asked == [(300, False), (None, True)]
     assert made.statuses(at(60) + timedelta(minutes=5))[0].attainment.valid == 1.0
+
+
+@pytest.mark.parametrize(
+    ("first_seen", "steps"),
+    [
+        (at(-40 * DAY), [86_400, 3600, 300, 3600, 300, None]),
+        # An interval may end up to a day before its life was seen: what is asked may hold it.
+        (at(-1.5 * DAY), [3600, 300, 3600, 300, None]),
+        (NOON, [300, 300, None]),
+        (None, []),
+    ],
+)
+def test_what_is_older_than_a_server_is_not_looked_for(first_seen: datetime | None, steps: list[int | None]) -> None:
+    """A new daemon meets a thousand servers at once: looking for a month of each kept it from its first scrapes."""
+    store = spied(first_seen=first_seen)
+    feed_book(
+        SloBook(policies(TTFT, ACCEPTANCE), {CHAT: (A,)}), store, [replace(GROUP, servers=(A,))], at(60), is_large=True
+    )
+    assert [step for step, _ in store.asked] == steps
+
+
+def test_days_of_checks_are_added_up_for_a_whole_group_at_once() -> None:
+    store = spied(first_seen=None)
+    with store.write() as unit:
+        unit.checks.add([Checks(name, at(s), 19, 1) for name in (A, B) for s in range(300, int(8 * DAY) + 1, 300)])
+    made = SloBook(policies(UPTIME), {CHAT: (A, B)})
+    feed_book(made, store, [GROUP], at(8 * DAY), is_large=True)
+    assert set(store.summed) == {(A, B)}
+    assert len(store.summed) == 27  # of 30 days, beyond three
+    (status,) = made.statuses(at(8 * DAY))
+    assert (status.attainment.good, status.attainment.valid) == (2 * 8 * 288 * 19.0, 2 * 8 * 288 * 20.0)

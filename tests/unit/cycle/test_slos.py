@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from monitor.cycle.slos import NoObjectives, SloKeeper, is_answer
 from monitor.errors import StoreError
+from monitor.model.interval import Interval
 from monitor.model.outcome import Truth
 from monitor.model.reading import Verdict
 from monitor.model.record import Checks
 from monitor.model.server import ServerName
 from monitor.model.slo import Indicator
+from monitor.slo.book import SloBook
 from monitor.slo.burn import SloStatus
 from tests.fakes.memory_store import MemoryStore
 from tests.unit.cycle.objectives import (
@@ -145,6 +149,44 @@ class TestReadingBack:
         assert counted(made, 40, "ttft") == (10.0, 11.0)
         assert made.checks() == (Checks(A, at(300), 1, 1),)
         assert made.statuses is not None
+
+    def test_also_those_that_come_while_the_others_are_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = keeper(TTFT, UPTIME, begun=False)
+        made.noted(page(15), [], [served(15, slow=1)])
+        late = [30]
+        count = SloBook.add_interval
+
+        def more(book: SloBook, interval: Interval, **options: Any) -> None:
+            if late:
+                seconds = late.pop(0)
+                made.noted(page(seconds), [], [served(seconds, slow=2)])
+            count(book, interval, **options)
+
+        monkeypatch.setattr(SloBook, "add_interval", more)
+        done = threading.Thread(target=made.read_back, args=(NOON,), daemon=True)
+        done.start()
+        done.join(timeout=30)
+        assert not done.is_alive()
+        monkeypatch.undo()
+        made.noted(page(60), [], [served(60)])
+        assert counted(made, 70, "ttft") == (30.0, 33.0)
+        assert made.checks() == (Checks(A, at(300), 3, 0),)
+
+    def test_it_waits_until_it_may_begin(self) -> None:
+        made, looks = keeper(TTFT, begun=False), []
+
+        def may_begin() -> bool:
+            looks.append(made.statuses)
+            return len(looks) == 3
+
+        made.read_back(NOON, may_begin)
+        assert looks == [None] * 3
+        assert made.statuses is not None
+
+    def test_a_stop_ends_that_wait(self) -> None:
+        made = keeper(TTFT, begun=False)
+        made.stop()
+        made.read_back(NOON, lambda: False)
 
     def test_without_objectives_nothing_waits(self) -> None:
         made = keeper(begun=False)
