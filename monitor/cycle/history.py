@@ -29,12 +29,25 @@ class History:
         self._lives: dict[LifeId, Life] = {}
         self._kept: dict[ServerName, Kept] = {}
 
-    def fill(self, lives: Iterable[Life], intervals: Iterable[Interval]) -> None:
-        """Take over what the store has of some servers, as scraped or in sums."""
+    def fill(self, lives: Iterable[Life], scraped: Iterable[Interval], sums: Iterable[Interval] = ()) -> None:
+        """Take over what the store has of some servers, in place of what was kept of them.
+
+        `sums` over five minutes or an hour are older than all that is as scraped.
+        """
         with self._lock:
             self._lives.update({life.id: life for life in lives})
-            for interval in intervals:
-                self._add(interval)
+            older, newer = self._by_server(sums), self._by_server(scraped)
+            for server in older.keys() | newer.keys():
+                kept = self._kept[server] = Kept()
+                kept.fill(older.get(server, ()), newer.get(server, ()))
+
+    def age(self, servers: Iterable[ServerName], now: datetime) -> None:
+        """Sum up and drop what has become too old of these, so that their next interval finds nothing to be done."""
+        scraped_since = now - timedelta(seconds=self.scraped_seconds)
+        with self._lock:
+            for server in servers:
+                if server in self._kept:
+                    self._kept[server].age(scraped_since, now)
 
     def add(self, lives: Iterable[Life], intervals: Sequence[Interval], now: datetime) -> None:
         """Add lives (new or with more known of them) and the newest intervals; sum up and drop what is too old."""
@@ -89,6 +102,12 @@ class History:
         with self._lock:
             kept = self._kept.get(server)
             return [self._lives[key] for key in kept.lives] if kept is not None else []
+
+    def _by_server(self, intervals: Iterable[Interval]) -> dict[ServerName, list[Pair]]:
+        found: dict[ServerName, list[Pair]] = {}
+        for interval in sorted(intervals, key=lambda one: one.end):
+            found.setdefault(interval.server, []).append((self._lives[interval.life], interval))
+        return found
 
     def _add(self, interval: Interval) -> None:
         self._kept.setdefault(interval.server, Kept()).add(self._lives[interval.life], interval)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -54,7 +54,7 @@ class _Stretch:
         """Unfolded when they are asked for."""
         return Pairs(self.lives, self.intervals)
 
-    def put(self, span: slice, pairs: list[Pair]) -> None:
+    def put(self, span: slice, pairs: Sequence[Pair]) -> None:
         """Put pairs in place of those of the span."""
         for life in self.lives[span]:
             self.counts[life.id] -= 1
@@ -110,6 +110,13 @@ class Kept:
         """End of the newest interval; None without any."""
         ends = self._scraped.ends or self._sums.ends
         return moment(ends[-1]) if ends else None
+
+    def fill(self, sums: Sequence[Pair], scraped: Sequence[Pair]) -> None:
+        """Take over, while empty, older intervals that are sums already and newer ones as scraped, each by end."""
+        self._sums.put(slice(0, 0), sums)
+        self._scraped.put(slice(0, 0), scraped)
+        if sums:
+            self._summed[STEPS[0]] = self._scraped_since = sums[-1][1].end
 
     def add(self, life: Life, interval: Interval) -> None:
         """Add one interval."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from monitor.cycle.history import History
@@ -10,7 +11,7 @@ from monitor.cycle.kept import DAY, FINE_SUMS, OTHER_HOURS, OTHERS
 from monitor.intervals.buckets import STEPS
 from monitor.intervals.track import Track, resume
 from monitor.model.interval import Interval
-from monitor.model.life import Life, LifeId
+from monitor.model.life import Life
 from monitor.model.server import ServerName
 from monitor.store.api import Store, Unit
 
@@ -27,24 +28,34 @@ def scraped_seconds(servers: int, interval_seconds: float, window_seconds: float
     return min(DAY.total_seconds(), max(least, _SCRAPED / max(1, servers) * interval_seconds))
 
 
-def recall(
-    unit: Unit, servers: Sequence[ServerName], now: datetime, scraped_seconds: float
-) -> tuple[list[Life], list[Interval]]:
-    """Lives and intervals of `servers` as a `History` keeps them: newest as scraped, older ones in sums."""
-    lives: dict[LifeId, Life] = {}
-    intervals: list[Interval] = []
-    for server in servers:
-        own = unit.lives.of(server, now - OTHERS, now)
-        lives.update({life.id: life for life in [*own, *unit.lives.open_of(server)]})
-        intervals += _of_day(unit, server, now, scraped_seconds)
-        intervals += _of_other_settings(unit, own, now)
-    missing = {interval.life for interval in intervals} - lives.keys()
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Lives and intervals of servers as a `History` takes them over: newest as scraped, older ones in sums."""
+
+    lives: list[Life] = field(default_factory=list)
+    scraped: list[Interval] = field(default_factory=list)
+    sums: list[Interval] = field(default_factory=list)
+
+
+def recall(unit: Unit, server: ServerName, now: datetime, scraped_seconds: float) -> Recalled:
+    """What a `History` keeps of a server."""
+    own = unit.lives.of(server, now - OTHERS, now)
+    lives = {life.id: life for life in [*own, *unit.lives.open_of(server)]}
+    sums, scraped = _of_day(unit, server, now, scraped_seconds)
+    sums += _of_other_settings(unit, own, now)
+    missing = {interval.life for interval in [*sums, *scraped]} - lives.keys()
     lives.update({key: life for key in missing if (life := unit.lives.get(key)) is not None})
-    return list(lives.values()), [interval for interval in intervals if interval.life in lives]
+
+    def known(intervals: list[Interval]) -> list[Interval]:
+        return [interval for interval in intervals if interval.life in lives]
+
+    return Recalled(list(lives.values()), known(scraped), known(sums))
 
 
-def _of_day(unit: Unit, server: ServerName, now: datetime, scraped_seconds: float) -> list[Interval]:
-    """A day of one server: sums over an hour, over five minutes, as scraped, each from where the one before ends."""
+def _of_day(
+    unit: Unit, server: ServerName, now: datetime, scraped_seconds: float
+) -> tuple[list[Interval], list[Interval]]:
+    """A day of one server: sums over an hour, then over five minutes; and as scraped, from where those end."""
     scraped = max(now - timedelta(seconds=scraped_seconds), now - DAY)
     fine, coarse = STEPS[:2]
     begin, found = now - DAY, list[Interval]()
@@ -53,7 +64,7 @@ def _of_day(unit: Unit, server: ServerName, now: datetime, scraped_seconds: floa
             sums = unit.intervals.between_coarse([server], begin, until, step)
             found += sums
             begin = max((one.end for one in sums), default=begin)
-    return found + unit.intervals.between([server], begin, now)
+    return found, unit.intervals.between([server], begin, now)
 
 
 def _of_other_settings(unit: Unit, lives: Sequence[Life], now: datetime) -> list[Interval]:
@@ -85,7 +96,9 @@ def remember(
     with store.read() as unit:
         for name in names:
             # One by one: as objects the past of a fleet takes eight times what it takes folded.
-            history.fill(*recall(unit, [name], now, history.scraped_seconds))
+            found = recall(unit, name, now, history.scraped_seconds)
+            history.fill(found.lives, found.scraped, found.sums)
+            history.age([name], now)
         tracks = {name: resume(name, unit.lives.open_of(name), unit.heads.of_server(name)) for name in names}
         last = {name: reading for name in names if (reading := unit.readings.get(name)) is not None}
     last_ok = {name: reading.last_ok for name, reading in last.items() if reading.last_ok is not None}

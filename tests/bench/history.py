@@ -53,35 +53,36 @@ from tests.fakes.fake_clock import FakeClock
 from tests.integration.postgres import running_server
 
 BAR_REPORT, BAR_PAGE = 10.0, 1.0
-#: A Monday morning, which is no end of a day or an hour in UTC; and where the rollups end, just before the next turn.
+#: A Monday morning, which is no end of a day or an hour in UTC.
 _NOW = datetime(2026, 11, 2, 9, 29, tzinfo=UTC)
-_ROLLED_UP = {step: complete_until(_NOW - timedelta(minutes=4), step) for step in STEPS}
 #: Servers whose objectives are counted again: a start does it for all, one after the other.
 COUNTED = 20
 #: What is copied from the first server to all others, what others refer to first.
 _COPIED = ("lives", "intervals", "interval_details", "rollups", "rollup_progress", "checks")
 
 
-def fill(store: SqlStore, servers: Sequence[Server], groups: Sequence[Group], days: int) -> None:
+def fill(store: SqlStore, servers: Sequence[Server], groups: Sequence[Group], days: int, now: datetime) -> None:
     """The past of the fleet."""
-    name, begin = servers[0].name, _NOW - timedelta(days=days)
+    name, begin = servers[0].name, now - timedelta(days=days)
+    # Rollups end just before the next turn.
+    rolled_up = {step: complete_until(now - timedelta(minutes=4), step) for step in STEPS}
     life = life_of(name, begin)
     note_watched(store, servers, groups, "bench", begin)
-    hours = list(intervals_of(life, complete_until(begin, 3600), _ROLLED_UP[3600], 3600.0))
-    fine = intervals_of(life, _ROLLED_UP[300] - timedelta(days=2), _ROLLED_UP[300], 300.0)
+    hours = list(intervals_of(life, complete_until(begin, 3600), rolled_up[3600], 3600.0))
+    fine = intervals_of(life, rolled_up[300] - timedelta(days=2), rolled_up[300], 300.0)
     with store.write() as unit:
         unit.lives.add(life)
-        unit.intervals.add(list(intervals_of(life, _NOW - timedelta(hours=1), _NOW, 15.0)))
-        ends = [_NOW - timedelta(seconds=CHECKS_SECONDS * number) for number in range(7 * 288)]
+        unit.intervals.add(list(intervals_of(life, now - timedelta(hours=1), now, 15.0)))
+        ends = [now - timedelta(seconds=CHECKS_SECONDS * number) for number in range(7 * 288)]
         unit.checks.add([Checks(name, end, 20, 0) for end in ends])
         rollups = SqlRollups(unit.connection, unit.edges)
         for step, intervals in zip(STEPS, (fine, hours, hours), strict=True):
             rollups.put(step, by_bucket(intervals, step))
-            rollups.set_progress(step, name, _ROLLED_UP[step])
+            rollups.set_progress(step, name, rolled_up[step])
         for one in servers:
-            page = Reading(server=one.name, scraped_at=_NOW, monotonic=0.0, dialect="vllm_v1", verdict=Verdict.OK,
+            page = Reading(server=one.name, scraped_at=now, monotonic=0.0, dialect="vllm_v1", verdict=Verdict.OK,
                            reason="")
-            unit.readings.put(LastReading(page, _NOW))
+            unit.readings.put(LastReading(page, now))
     with store.write() as unit:
         for table in _COPIED:
             copy(unit.connection, table, str(name), len(servers))
@@ -133,7 +134,7 @@ def measure(url: str, where: str, options: argparse.Namespace) -> bool:
         store.upgrade()
         began = time.perf_counter()
         assert isinstance(store, SqlStore)
-        fill(store, servers, groups, options.days)
+        fill(store, servers, groups, options.days, _NOW)
         print(f"{options.servers} servers, {options.days} days, {len(groups)} groups, {where} (filled in "
               f"{time.perf_counter() - began:.0f} s):", flush=True)
         policies = load_slos({"slo.yaml": (rules_folder() / "slo.yaml").read_text()})
