@@ -113,10 +113,15 @@ class Storing:
 
     def turn(self) -> None:
         """Bring in what there is room for, and count and tell what there is not."""
+        # First: a store that is locked holds up the attempt for most of a minute, and that is when it matters.
+        self._look()
         try:
-            self._spool.drain()
+            if self._spool.drain():
+                self._look()
         except StoreError as error:
             log.debug("pages still wait on disk: %s", error)
+
+    def _look(self) -> None:
         state = self._spool.state()
         self._telemetry.spool(state.away_seconds, state.waiting, state.fill_ratio, state.lost - self._lost)
         self._lost = state.lost

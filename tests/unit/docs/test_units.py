@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from docs import generate
 from monitor.app import daemon
 from monitor.config.load import ENV_PREFIX, load
 from monitor.config.model import Config
@@ -42,6 +43,17 @@ def tool(name: str) -> str:
             pytest.fail(f"{name} is not installed: the systemd files go unchecked")
         pytest.skip(f"*** {name} is not installed: the systemd files are NOT CHECKED ***")
     return found
+
+
+def test_the_daemon_is_no_more_exposed_than_the_page_says() -> None:
+    command = [tool("systemd-analyze"), "security", "--offline=true", str(FOLDER / "acceptd.service")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unrecognized option" in done.stderr:
+        pytest.skip("systemd is older than 250: exposure is NOT CHECKED")
+    exposure = re.search(r"exposure level for acceptd\.service: (\S+)", done.stdout)
+    said = re.search(r"`systemd-analyze security` says (\S+) at most", (generate.DOCS / "install.md").read_text())
+    assert exposure is not None and said is not None, done.stderr
+    assert float(exposure[1]) <= float(said[1]), done.stdout
 
 
 @pytest.mark.parametrize("name", ["acceptd.service", "vllm@.service"])
