@@ -49,20 +49,25 @@ def _newer_file(of: Subject, running: Running) -> Iterator[Finding]:
 
 
 def _endpoints(running: Running, token: str | None) -> Iterator[Finding]:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    for path, todo in (
-        ("/-/healthy", "journalctl -u acceptd -p warning; a loop that stands still is ended by the watchdog"),
-        ("/-/ready", "wait for the first page of every server; SERVERS below says which one does not answer"),
-    ):
-        of = Subject(Area.DAEMON, f"http://{running.listen}{path}")
-        try:
-            answer = requests.get(of.name, headers=headers, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
-        except requests.RequestException:
-            yield of.problem("does not answer", "journalctl -u acceptd; is the daemon stopped or overloaded?")
-            continue
-        if answer.status_code == 200:
-            yield of.ok(answer.text.strip())
-        elif answer.status_code == 401:
-            yield of.note("asks for a token that this user cannot read", "run the doctor as the daemon's user or root")
-        else:
-            yield of.problem(answer.text.strip()[:200] or f"HTTP {answer.status_code}", todo)
+    with requests.Session() as session:
+        # Neither a proxy nor a .netrc of the environment has a part in what goes to our own daemon, its token least.
+        session.trust_env = False
+        if token:
+            session.headers["Authorization"] = f"Bearer {token}"
+        for path, todo in (
+            ("/-/healthy", "journalctl -u acceptd -p warning; a loop that stands still is ended by the watchdog"),
+            ("/-/ready", "wait for the first page of every server; SERVERS below says which one does not answer"),
+        ):
+            yield _endpoint(session, Subject(Area.DAEMON, f"http://{running.listen}{path}"), todo)
+
+
+def _endpoint(session: requests.Session, of: Subject, todo: str) -> Finding:
+    try:
+        answer = session.get(of.name, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
+    except requests.RequestException:
+        return of.problem("does not answer", "journalctl -u acceptd; is the daemon stopped or overloaded?")
+    if answer.status_code == 200:
+        return of.ok(answer.text.strip())
+    if answer.status_code == 401:
+        return of.note("asks for a token that this user cannot read", "run the doctor as the daemon's user or root")
+    return of.problem(answer.text.strip()[:200] or f"HTTP {answer.status_code}", todo)

@@ -10,6 +10,8 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
 from monitor import __version__
 from monitor.clock import SystemClock
 from monitor.config.running import FolderLock, Running, write_running
@@ -20,9 +22,13 @@ from monitor.store import open_store
 
 
 @contextmanager
-def endpoints(status: int, text: str) -> Iterator[str]:
+def endpoints(status: int, text: str, seen: list[str | None] | None = None) -> Iterator[str]:
+    """A daemon's answers; `seen` gets what each request shows as its right."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if seen is not None:
+                seen.append(self.headers.get("Authorization"))
             self.send_response(status)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
@@ -97,6 +103,21 @@ class TestDaemon:
         with endpoints(200, "fine\n") as listen:
             found = self.look(tmp_path, replace(RUNNING, listen=listen))
         assert [state for state, _ in found] == [State.OK] * 3
+
+    def test_neither_a_proxy_nor_a_netrc_has_a_part_in_asking_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[str | None] = []
+        (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine\n")
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, "http://127.0.0.1:1")
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+        with endpoints(200, "fine\n", seen) as listen:
+            found = self.look(tmp_path, replace(RUNNING, listen=listen))
+        assert [state for state, _ in found] == [State.OK] * 3
+        assert seen == ["Bearer token"] * 2
 
     def test_one_that_stands_still_says_why(self, tmp_path: Path) -> None:
         with endpoints(503, "the loop has not finished a turn for 400 s\n") as listen:
