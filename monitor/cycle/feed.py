@@ -98,6 +98,8 @@ class Feed:
         self._goes_on = goes_on
         self._last: dict[str, datetime] = {}
         self._distances: dict[str, deque[float]] = {}
+        #: Lines of each target's newest page.
+        self._lines: dict[str, int] = {}
         #: By how much the store's clock is behind ours: its samples have its times.
         self._behind = timedelta()
         #: Why the store could not be asked; empty where it answered.
@@ -185,6 +187,8 @@ class Feed:
             at, before = _moment(page.at), self._last[instance]
             if at <= before:
                 continue
+            if self._is_in_part(instance, page):
+                return
             self._last[instance] = at
             # The first page is only where distances are counted from.
             if instance in self._distances:
@@ -193,17 +197,31 @@ class Feed:
             reading = self._reading(server, page)
             self._pages.bring(server, reading, boot_id=BOOT_ID, scrape_seconds=self._spacing(instance))
 
+    def _is_in_part(self, instance: str, page: TargetPage) -> bool:
+        """Whether a page lacks series that a store behind this one has: it is asked for again, for a while."""
+        if page.body is None:
+            return False
+        lines, waits = page.body.count(b"\n"), self._api.is_partial and not self._is_silent(instance)
+        if waits and lines < self._lines.get(instance, 0):
+            return True
+        self._lines[instance] = lines
+        return False
+
+    def _is_silent(self, instance: str) -> bool:
+        return (self._end() - self._last[instance]).total_seconds() > _SILENT_INTERVALS * self._spacing(instance)
+
     def _spacing(self, instance: str) -> float:
         """The store's own scrape interval: the least distance of late; ours until there are a few."""
         found = self._distances.get(instance, ())
         return min(found) if len(found) > 2 else max(self._interval, *found, 0.0)
 
     def _note_silence(self, instance: str) -> None:
-        silent = (self._end() - self._last[instance]).total_seconds()
-        if silent <= _SILENT_INTERVALS * self._spacing(instance):
+        if not self._is_silent(instance):
             return
+        silent = (self._end() - self._last[instance]).total_seconds()
         server, now = self._instances[instance], self._clock.now() - self._behind
         reason = f"no_sample: {self._name} has had no sample of {instance} for {silent:.0f} s"
+        reason += ", and answers in part only" if self._api.is_partial else ""
         self._pages.bring(server, _missed(server, now, reason), boot_id=BOOT_ID)
 
     def _take_past(self, instance: str, server: ServerName, at: datetime, end: datetime) -> None:

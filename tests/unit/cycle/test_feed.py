@@ -33,6 +33,8 @@ class Api:
         self.labels: list[tuple[float, dict[str, str]]] = [(0.0, {})]
         #: How far the store's clock is behind.
         self.behind = timedelta()
+        #: Whether answers lack series: those of a store behind this one.
+        self.is_partial = False
         self.refused: Callable[[datetime], bool] = lambda start: False
 
     @property
@@ -44,9 +46,10 @@ class Api:
 
     def _series(self, times: list[float]) -> list[ApiSeries]:
         found = []
+        values = {"up": lambda t: "0" if t in self.down else "1", "x": "{:g}".format, "y": lambda t: "1"}
         for (begin, labels), (end, _) in pairwise([*self.labels, (float("inf"), {})]):
             own = [t for t in times if begin <= t < end]
-            for name, value in (("up", lambda t: "0" if t in self.down else "1"), ("x", "{:g}".format)):
+            for name, value in list(values.items())[: 2 if self.is_partial else 3]:
                 samples = tuple((t, value(t)) for t in own)
                 found.append(ApiSeries({"__name__": name, "instance": INSTANCE, **labels}, samples))
         return [one for one in found if one.samples]
@@ -84,6 +87,7 @@ class Pages:
         self.spacing = 0.0
         self.past: list[float] = []
         self.ok: datetime | None = None
+        self.parts = 0
         self.stopping: tuple[Bench, int] | None = None
 
     def stop_after(self, bench: Bench, pages: int) -> None:
@@ -91,7 +95,8 @@ class Pages:
         self.stopping = bench, pages
 
     def read(self, name: ServerName, body: bytes, at: datetime) -> Reading:
-        assert (name, body) == (SERVER, f"x {at.timestamp():g}\n".encode())
+        self.parts += body == f"x {at.timestamp():g}\n".encode()
+        assert (name, body.partition(b"y")[0]) == (SERVER, f"x {at.timestamp():g}\n".encode())
         return Reading(
             server=name, scraped_at=at, monotonic=at.timestamp(), dialect="d", verdict=Verdict.OK, reason="r"
         )
@@ -291,3 +296,20 @@ def test_a_store_whose_clock_is_behind_has_no_silent_targets(caplog: pytest.LogC
     at, reason = bench.pages.missed[0]
     assert reason.startswith(f"no_sample: central has had no sample of {INSTANCE} for")
     assert at < bench.clock.now().timestamp() - 119.0
+
+
+def test_pages_of_an_answer_in_part_are_asked_for_again_for_a_while() -> None:
+    bench = Bench()
+    bench.poll()
+    bench.api.is_partial = True
+    for _ in range(3):
+        bench.poll()
+    bench.api.is_partial = False
+    bench.poll()
+    assert (bench.pages.parts, bench.pages.missed) == (0, []) and bench.is_whole()
+    whole = len(bench.pages.times)
+    bench.api.is_partial = True
+    for _ in range(12):
+        bench.poll()
+    # What there is of them is better than nothing, in the end.
+    assert bench.pages.parts > 4 and bench.is_whole() and len(bench.pages.times) > whole + 10
