@@ -69,17 +69,19 @@ def ship(
         if not batch.rows:
             return Shipped()
         stored, ours, lost = shared.transact(lambda unit: _write(own, unit, batch, name, holder, leases, now))
-    done = [row for row in batch.rows if row.server in ours or row.server in lost]
+    done = [row for row in batch.rows if row.server in ours]
+    given_up = [row for row in batch.rows if row.server in lost]
     with local.write(durable=False) as unit:
         unit.unshipped.remove(done)
-    return Shipped(stored, sum(1 for row in done if row.server in lost), batch.more and bool(done))
+        unit.unshipped.void(given_up)
+    return Shipped(stored, len(given_up), batch.more and bool(done or given_up))
 
 
 def adopt(shared: Store, local: Store, servers: Iterable[ServerName], since: datetime, now: datetime) -> int:
     """Take over what the fleet's database knows of servers that another daemon watched; the number of intervals.
 
     Lives go on from their heads there, so that the first page of ours closes the gap without losing a count. What we
-    still had to bring over of them is void: the one before us has counted it.
+    still had to bring over of them is void, here too: the one before us has counted it, or that page will.
     """
     wanted = list(servers)
     if not wanted:
@@ -91,7 +93,7 @@ def adopt(shared: Store, local: Store, servers: Iterable[ServerName], since: dat
         intervals = unit.intervals.between(wanted, since, now)
         lives |= {key: found for key in {i.life for i in intervals} - lives.keys() if (found := unit.lives.get(key))}
     with local.write() as unit:
-        unit.unshipped.forget(wanted)
+        unit.unshipped.void(unit.unshipped.of(wanted))
         for server in wanted:
             known = unit.lives.open_of(server)
             # A life that only we knew, or that ended meanwhile, does not go on; neither does our own older head.

@@ -52,7 +52,7 @@ class SqlUnit:
     @cached_property
     def unshipped(self) -> SqlUnshipped:
         """What the fleet's database lacks."""
-        return SqlUnshipped(self.connection)
+        return SqlUnshipped(self.connection, self.edges)
 
     @cached_property
     def checks(self) -> SqlChecks:

@@ -285,6 +285,7 @@ class Intervals:
 class UnshippedRows:
     def __init__(self, tables: Tables) -> None:
         self._rows = tables.unshipped
+        self._intervals = tables.intervals
 
     def add(self, rows: Iterable[Unshipped]) -> None:
         for row in rows:
@@ -304,9 +305,11 @@ class UnshippedRows:
         gone = {row.number for row in rows}
         self._rows.remove(lambda it: it.number not in gone)
 
-    def forget(self, servers: Iterable[ServerName]) -> int:
-        gone = set(servers)
-        return self._rows.remove(lambda it: it.server not in gone)
+    def void(self, rows: Iterable[Unshipped]) -> None:
+        found = list(rows)
+        self.remove(found)
+        gone = {(row.life, row.end) for row in found}
+        self._intervals.remove(lambda it: (it.life, it.end) not in gone)
 
     def count(self) -> int:
         return len(self._rows.rows)

@@ -133,8 +133,8 @@ class UnshippedRows(Protocol):
     def remove(self, rows: Iterable[Unshipped]) -> None:
         """Take rows away."""
 
-    def forget(self, servers: Iterable[ServerName]) -> int:
-        """Take away all rows of these servers; how many."""
+    def void(self, rows: Iterable[Unshipped]) -> None:
+        """Take rows away, and the intervals that they name: another has counted what is in them."""
 
     def count(self) -> int:
         """Rows in the queue."""

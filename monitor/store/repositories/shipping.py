@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
-from sqlalchemy import Connection, Table, delete, func, select
+from sqlalchemy import Connection, Table, delete, func, select, tuple_
 
+from monitor.intervals.buckets import STEPS, bucket_end
 from monitor.model.server import ServerName
 from monitor.store.contract.values import Unshipped
-from monitor.store.tables.history import UnshippedRow
+from monitor.store.edges import UnitEdges
+from monitor.store.repositories.rollups import SqlRollups
+from monitor.store.tables.history import IntervalDetailRow, IntervalRow, RollupRow, UnshippedRow
 
+_INTERVAL: Table = IntervalRow.metadata.tables[IntervalRow.__tablename__]
+_SIDE: Table = IntervalRow.metadata.tables[IntervalDetailRow.__tablename__]
 _ROW: Table = UnshippedRow.metadata.tables[UnshippedRow.__tablename__]
 _INSERT = _ROW.insert()
 
@@ -17,8 +23,9 @@ _INSERT = _ROW.insert()
 class SqlUnshipped:
     """What a local store has and the fleet's database has not."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, edges: UnitEdges) -> None:
         self._connection = connection
+        self._edges = edges
 
     def add(self, rows: Iterable[Unshipped]) -> None:
         """Put rows at the end."""
@@ -44,9 +51,28 @@ class SqlUnshipped:
         for begin in range(0, len(numbers), 500):
             self._connection.execute(delete(_ROW).where(_ROW.c.number.in_(numbers[begin : begin + 500])))
 
-    def forget(self, servers: Iterable[ServerName]) -> int:
-        """Take away all rows of these servers."""
-        return self._connection.execute(delete(_ROW).where(_ROW.c.server.in_(list(servers)))).rowcount
+    def void(self, rows: Iterable[Unshipped]) -> None:
+        """Take rows away, and the intervals that they name, also out of the rollups."""
+        found = list(rows)
+        self.remove(found)
+        keys = [(row.server, row.life, row.end) for row in found if row.end is not None]
+        first: dict[ServerName, datetime] = {}
+        for begin in range(0, len(keys), 500):
+            of_side, of_interval = (
+                tuple_(table.c.server, table.c.life, table.c.end_at).in_(keys[begin : begin + 500])
+                for table in (_SIDE, _INTERVAL)
+            )
+            self._connection.execute(delete(_SIDE).where(of_side))
+            gone = delete(_INTERVAL).where(of_interval).returning(_INTERVAL.c.server, _INTERVAL.c.end_at)
+            for server, end in self._connection.execute(gone):
+                first[server] = min(end, first.get(server, end))
+        rollups = SqlRollups(self._connection, self._edges)
+        rollups.set_back(first)
+        for server, end in first.items():
+            for step in STEPS:
+                # Added up anew from what is left: a bucket without any would stay.
+                at = (RollupRow.server == server, RollupRow.step == step, RollupRow.bucket >= bucket_end(end, step))
+                self._connection.execute(delete(RollupRow).where(*at))
 
     def count(self) -> int:
         """Rows in the queue."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from monitor.errors import StoreError
+from monitor.intervals.buckets import STEPS
 from monitor.model.alert import AlertState
 from monitor.model.counts import LatencyCounts, SpeculationCounts, TrafficCounts
 from monitor.model.decision import DecisionState
@@ -711,8 +712,26 @@ class TestUnshipped:
             (third,) = unit.unshipped.of([B])
             assert third.number > second.number  # a number never comes back
             assert unit.unshipped.count() == 2
-            assert unit.unshipped.forget([A]) == 1
+            unit.unshipped.void(unit.unshipped.of([A]))
             assert unit.unshipped.waiting() == {B: 1}
+
+    def test_what_is_void_goes_with_its_intervals_and_out_of_the_sums(self, store: Store) -> None:
+        born = life("a/m/0/1")
+        with store.write() as unit:
+            unit.lives.add(born)
+            unit.intervals.add(interval(born, 15.0 * number) for number in range(1, 600))
+            unit.unshipped.add(Unshipped(0, A, born.id, at(15.0 * number)) for number in range(30, 500))
+        store.roll_up(at(2e5))
+        with store.write() as unit:
+            unit.unshipped.void(unit.unshipped.of([A]))
+            assert unit.unshipped.count() == 0
+        for _ in range(2):
+            with store.read() as unit:
+                assert len(unit.intervals.between([A], at(-1), at(1e6))) == 129
+                for step in STEPS:
+                    found = unit.intervals.between_coarse([A], at(-1), at(1e6), step)
+                    assert sum(one.elapsed_seconds for one in found) == 129 * 15.0
+            store.roll_up(at(2e5))
 
 
 class TestManyAtOnce:

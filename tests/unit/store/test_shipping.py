@@ -43,7 +43,7 @@ class Host:
             found = unit.leases.hold([watch_lease(server) for server in servers], self.name, 60.0, at(now))
         self.leases = {ServerName(name.removeprefix("watch:")): lease for name, lease in found.items()}
 
-    def page(self, of: Life, number: int) -> None:
+    def page(self, of: Life, number: float) -> None:
         """Page `number` of a server: its head stands at the number of its intervals."""
         with self.store.read() as unit:
             known = unit.heads.get(of.id)
@@ -275,3 +275,27 @@ def test_a_file_that_was_made_anew_is_noticed_and_a_life_that_ended_here_is_none
         unit.lives.put([replace(ONE, ended=at(20.0))])
         unit.heads.remove([ONE.id])
     assert gone_back(host.store, shared, [A]) == {}
+
+
+def test_what_another_counted_while_we_were_cut_off_is_here_once_when_the_server_comes_back() -> None:
+    shared = MemoryStore()
+    cut_off, other = Host("h1", shared), Host("h2", shared)
+    cut_off.take(A)
+    for number in range(4):
+        cut_off.page(ONE, number)
+    cut_off.ship()
+    other.take(A, now=61)
+    adopt(shared, other.store, [A], T0 - timedelta(hours=1), at(61))
+    # Both watch it for a while: the one that is cut off goes on alone.
+    for number in (4.5, 5.5, 6.5):
+        cut_off.page(ONE, number)
+    for number in (5, 6):
+        other.page(ONE, number)
+    other.ship(now=62)
+    assert cut_off.ship(now=62) == Shipped(0, 3, False)
+    assert chain(cut_off.store, A) == [(0, 1), (1, 2), (2, 3)]
+    cut_off.page(ONE, 7.5)
+    cut_off.take(A, now=200)
+    adopt(shared, cut_off.store, [A], T0 - timedelta(hours=1), at(200))
+    cut_off.page(ONE, 8)
+    assert chain(cut_off.store, A) == [(0, 1), (1, 2), (2, 3), (3, 5), (5, 6), (6, 8)]
