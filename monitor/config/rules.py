@@ -12,6 +12,7 @@ from monitor.config.fleet import group_name
 from monitor.config.model import Config, Rules, SloConfig
 from monitor.errors import ConfigError, Problem
 from monitor.model.document import one_of
+from monitor.model.duration import format_duration
 from monitor.policy.facts import rule_vocabulary
 from monitor.policy.load import PARAMETERS, load_rules, with_parameters
 from monitor.policy.rule import RuleSet
@@ -19,6 +20,7 @@ from monitor.shipped import rules_folder
 from monitor.signals.vocabulary import VOCABULARY
 from monitor.slo.load import SloPolicy, check_scopes, load_slos
 
+_DAY = 86_400.0
 #: The shipped alert rules.
 ALERTS = "alerts"
 #: The shipped objectives.
@@ -74,6 +76,7 @@ def load_configured_rules(config: Config) -> LoadedRules:
             found += check_scopes(slos, sorted({group for group, _ in names}), [server for _, server in names])
     except ConfigError as error:
         found += error.problems
+    found += _forgotten(config, slos)
     if len(loaded) == len({path.stem for path in paths}):
         # With a file that cannot be read, its rules would be called unknown.
         try:
@@ -114,6 +117,23 @@ def _twice_the_alert(paths: Sequence[Path], loaded: Mapping[str, RuleSet]) -> It
         if len(set(found)) > 1:
             where = " and ".join(str(path) for path in dict.fromkeys(found))
             yield Problem(f"alert {name}", f"rules in {where}", "one file (rules.alerts: false leaves the shipped out)")
+
+
+def _forgotten(config: Config, slos: Sequence[SloPolicy]) -> Iterator[Problem]:
+    """Retention that is shorter than what is judged: each start would forget a part of it, and heal a spent budget."""
+    longest = max((policy.slo.period_days for policy in slos), default=0.0) * _DAY
+    why = f"at least {format_duration(longest)}, the longest period of an objective"
+    kept = {"store.retention": config.store.retention}
+    if config.store.shared is not None:
+        kept["store.shared.retention"] = config.store.shared.retention
+    for section, retention in kept.items():
+        sums = {"five_minutes": retention.five_minutes, "hours": retention.hours, "days": retention.days}
+        for name, seconds in sums.items():
+            if seconds < longest:
+                yield Problem(f"{section}.{name}", format_duration(seconds), why)
+    if (seconds := config.store.retention.intervals) < _DAY:
+        what = "at least 1d: at a start the newest intervals of a day are read as scraped"
+        yield Problem("store.retention.intervals", format_duration(seconds), what)
 
 
 def _unknown_sets(config: Config, loaded: Mapping[str, RuleSet]) -> list[Problem]:

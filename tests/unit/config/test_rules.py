@@ -34,6 +34,24 @@ def mine(folder: Path, *, alert: str = "Mine", tune: str = "mine-up") -> Path:
     return path
 
 
+def test_a_retention_that_forgets_what_is_judged_is_refused(tmp_path: Path) -> None:
+    kept = {"intervals": "10m", "five_minutes": "29d", "hours": "30d", "days": "1d"}
+    shared = {"url": "postgresql://a@db/a", "retention": {"five_minutes": "7d"}}
+    short = Config.model_validate({"store": {"retention": kept, "shared": shared}})
+    with pytest.raises(ConfigError) as refused:
+        load_configured_rules(short)
+    month = "at least 30d, the longest period of an objective"
+    day = "at least 1d: at a start the newest intervals of a day are read as scraped"
+    assert [(one.path, one.found, one.expected) for one in refused.value.problems] == [
+        ("store.retention.five_minutes", "29d", month),
+        ("store.retention.days", "1d", month),
+        ("store.shared.retention.five_minutes", "7d", month),
+        ("store.retention.intervals", "10m", day),
+    ]
+    without = Config.model_validate({"store": {"retention": kept | {"intervals": "1d"}}, "slo": {"shipped": False}})
+    assert load_configured_rules(without).slos == ()
+
+
 def config(**rules: Any) -> Config:
     return Config.model_validate({"rules": rules})
 
