@@ -23,6 +23,8 @@ from monitor.targets.service_discovery import Found, changed_at, parse_groups
 log = logging.getLogger(__name__)
 
 FILE = "sources.json"
+#: A store that answers again knows no target until it has scraped it: what it lacks stays for so long (seconds).
+_SCRAPING_SECONDS = 120.0
 #: How often files are looked at (seconds).
 _GLANCE_SECONDS = 2.0
 
@@ -39,6 +41,7 @@ class _State:
     due: float = 0.0
     marks: object = None
     trouble: str = ""
+    answers_since: float | None = None
 
 
 class Sources:
@@ -122,9 +125,17 @@ class Sources:
             return
         if state.trouble:
             log.info("source answers again source=%s", source.name)
+            state.answers_since = self._clock.monotonic()
         state.trouble = ""
+        if source.prometheus is not None and self._has_just_come_back(state):
+            there = {one.address for one in found}
+            found += tuple(one for one in state.found or () if one.address not in there)
         with self._lock:
             state.found = found
+
+    def _has_just_come_back(self, state: _State) -> bool:
+        since = state.answers_since
+        return since is not None and self._clock.monotonic() - since < _SCRAPING_SECONDS
 
     def _keep(self) -> None:
         """Write down what was found, for a start without the source."""

@@ -42,7 +42,8 @@ def with_found(config: Config, found: Mapping[str, Sequence[Found]]) -> WithFoun
     names = {server.name: f"server {server.name}" for server in config.servers}
     servers, left_out, source_of = list(config.servers), [], {}
     for source in config.sources:
-        for one in found.get(source.name, ()):
+        # In one order always: of one that is listed twice the same entry counts, whatever order an endpoint answers in.
+        for one in sorted(found.get(source.name, ()), key=lambda it: (it.address, sorted(it.labels.items()))):
             where = f"source {source.name}: {one.address}"
             try:
                 server = _server(source, one)

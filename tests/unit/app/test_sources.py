@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+import pytest
 
 from monitor.app.sources import Sources
 from monitor.clock import SystemClock
@@ -97,14 +99,15 @@ class Thanos(BaseHTTPRequestHandler):
     """An API that answers for the `targets` of its class, and warns while `partial`."""
 
     targets: tuple[str, ...] = ()
-    partial = False
+    partial = away = False
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         result = [{"metric": {"__name__": "up", "instance": one}, "value": [1.0, "1"]} for one in self.targets]
         warnings = ["receive series from 10.0.0.1: deadline exceeded"] if self.partial else []
-        body = json.dumps({"status": "success", "data": {"result": result}, "warnings": warnings}).encode()
-        self.send_response(200)
+        status = "error" if self.away else "success"
+        body = json.dumps({"status": status, "data": {"result": result}, "warnings": warnings}).encode()
+        self.send_response(503 if self.away else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -113,21 +116,47 @@ class Thanos(BaseHTTPRequestHandler):
         pass
 
 
-def test_targets_of_a_store_that_did_not_answer_behind_another_have_not_gone(tmp_path: Path) -> None:
+@pytest.fixture
+def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Sources]]:
+    """Starts to look for the targets of a store that is asked every second."""
+    monkeypatch.setattr("monitor.app.sources._SCRAPING_SECONDS", 2.0)
+    Thanos.targets, Thanos.partial, Thanos.away = (), False, False
     with ThreadingHTTPServer(("127.0.0.1", 0), Thanos) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         settings = {"url": f"http://127.0.0.1:{server.server_port}", "selector": '{job="vllm"}'}
         config = Config.model_validate({"sources": [{"name": "central", "prometheus": settings, "refresh": "1s"}]})
-        sources = Sources(config.sources, tmp_path, CLOCK, lambda: None, glance_seconds=0.01)
+        made = Sources(config.sources, tmp_path, CLOCK, lambda: None, glance_seconds=0.01)
 
-        def found() -> list[str]:
-            return [one.address for one in sources.found()["central"]]
+        def start() -> Sources:
+            made.start()
+            return made
 
-        Thanos.targets = ("a:1", "b:1")
-        sources.start()
-        Thanos.targets, Thanos.partial = ("b:1", "c:1"), True
-        until(lambda: found() == ["a:1", "b:1", "c:1"])
-        Thanos.partial = False
-        until(lambda: found() == ["b:1", "c:1"])
-        sources.stop()
+        yield start
+        made.stop()
         server.shutdown()
+
+
+def found(sources: Sources) -> list[str]:
+    return sorted(one.address for one in sources.found()["central"])
+
+
+def test_targets_of_a_store_that_did_not_answer_behind_another_have_not_gone(central: Callable[[], Sources]) -> None:
+    Thanos.targets = ("a:1", "b:1")
+    sources = central()
+    Thanos.targets, Thanos.partial = ("b:1", "c:1"), True
+    until(lambda: found(sources) == ["a:1", "b:1", "c:1"])
+    Thanos.partial = False
+    until(lambda: found(sources) == ["b:1", "c:1"])
+
+
+def test_a_store_that_comes_back_may_scrape_its_targets_before_they_are_missed(central: Callable[[], Sources]) -> None:
+    Thanos.targets = ("a:1", "b:1")
+    sources = central()
+    Thanos.away = True
+    until(sources.troubles)
+    Thanos.targets, Thanos.away = (), False
+    until(lambda: not sources.troubles())
+    assert found(sources) == ["a:1", "b:1"]
+    Thanos.targets = ("b:1",)
+    until(lambda: found(sources) == ["b:1"])
+

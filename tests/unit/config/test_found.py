@@ -61,11 +61,19 @@ def test_what_is_known_already_or_cannot_be_a_server_is_left_out_with_a_reason()
     joined = with_found(config(), found)
     made, left_out = joined.config, joined.left_out
     assert [server.name for server in made.servers] == ["own", "10.0.0.6-8000"]
-    assert left_out[0] == "source fleet: 10.0.0.9:8000: is server own already"
+    assert left_out[0].startswith("source fleet: 10.0.0.7:8000: name is 'a b', expected")
     assert left_out[1] == "source fleet: 10.0.0.8:8000: is server own already"
-    assert left_out[2].startswith("source fleet: 10.0.0.7:8000: name is 'a b', expected")
-    assert left_out[3] == "source host: 10.0.0.6:8000: is server 10.0.0.6-8000 of source fleet already"
-    assert left_out[4].startswith("source host: 10.0.0.5:99999: url is")
+    assert left_out[2] == "source fleet: 10.0.0.9:8000: is server own already"
+    assert left_out[3].startswith("source host: 10.0.0.5:99999: url is")
+    assert left_out[4] == "source host: 10.0.0.6:8000: is server 10.0.0.6-8000 of source fleet already"
+
+
+def test_of_one_that_is_listed_twice_the_same_entry_counts_in_whatever_order_they_come() -> None:
+    twice = [Found("10.0.0.1:8000", {"acceptd_group": group}) for group in ("b", "a")]
+    for found in (twice, twice[::-1]):
+        joined = with_found(config(), {"fleet": found})
+        assert [server.group for server in joined.config.servers] == [None, "a"]
+        assert joined.left_out == ("source fleet: 10.0.0.1:8000: is server 10.0.0.1-8000 of source fleet already",)
 
 
 @pytest.mark.parametrize("kinds", [{}, {"local": True, "http_sd": {"url": "http://x"}}])
