@@ -36,8 +36,15 @@ _MICROSECOND = timedelta(microseconds=1)
 _EDGES: list[tuple[float, ...]] = []
 _NUMBERS: dict[tuple[float, ...], int] = {}
 _as_text = json.JSONEncoder(separators=(",", ":")).encode
-#: How hard zlib tries: 1 halves the text in 10 us, 6 takes off 1 % more.
-_LEVEL = 1
+#: What every text has in common, for zlib to refer to: it takes a fifth off what is kept, at no cost in time.
+_COMMON = (
+    b'00000,300.0,[0.0,0.0],null],300.0,[.0,null,{"stop":1.0,"length":0.0},{"2xx":1.0},null,0.0,[0,0.0,1.0,6,true,[1]],'
+    b'[1,0.0,1.0,3,true,[1]]],15.0,[[1,0.0,1.0,1,true,[1]],[2,0.0,1.0,0,true,[1]],null],15.0,[0.0],15.0,[],false,false]'
+)
+#: How hard zlib tries: 6 takes 4 % off what 1 leaves, in a tenth more time.
+_LEVEL = 6
+#: Raw deflate: neither a head nor a sum is of use to one process.
+_RAW = -15
 #: Numbers that a digest is kept as.
 _WIDTH = 7
 
@@ -72,7 +79,8 @@ def fold(interval: Interval) -> bytes:
         interval.is_gap,
         interval.partial,
     )  # fmt: skip
-    return zlib.compress(_as_text(values).encode(), _LEVEL)
+    press = zlib.compressobj(_LEVEL, wbits=_RAW, zdict=_COMMON)
+    return press.compress(_as_text(values).encode()) + press.flush()
 
 
 def unfold(folded: bytes, life: LifeId, server: ServerName) -> Interval:
@@ -80,7 +88,7 @@ def unfold(folded: bytes, life: LifeId, server: ServerName) -> Interval:
     (
         start, end, elapsed, speculation, of_speculation, traffic, of_traffic, latency, of_latency, gauges, of_gauges,
         flags, is_gap, partial,
-    ) = from_json(zlib.decompress(folded))  # fmt: skip
+    ) = from_json(zlib.decompressobj(_RAW, _COMMON).decompress(folded))  # fmt: skip
     return Interval(
         life=life, server=server, start=moment(start), end=moment(end), elapsed_seconds=elapsed,
         speculation=None if speculation is None else _speculation(*speculation),
