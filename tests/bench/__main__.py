@@ -6,15 +6,16 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-#: Module of this package, and the arguments it is run with here.
+#: Module of this package, and the arguments it is run with here, by the name of the benchmark.
 BENCHES: dict[str, tuple[str, ...]] = {
-    "scrape": (),
-    "tuner": ("--tables", "tests/golden/tuning_tables", "--synthetic", "60"),
-    "cycle": (),
-    "replay": (),
-    "history": (),
-    "servers": (),
-    "simulator": (),
+    "scrape": ("scrape",),
+    "tuner": ("tuner", "--tables", "tests/golden/tuning_tables", "--synthetic", "60"),
+    "cycle": ("cycle",),
+    "replay": ("replay",),
+    "history": ("history",),
+    "servers": ("servers",),
+    "restart": ("servers", "--days", "30", "--store", "sqlite"),
+    "simulator": ("simulator",),
 }
 
 
@@ -26,7 +27,8 @@ def main(names: Sequence[str]) -> int:
     failed = 0
     for name in names or BENCHES:
         print(f"== {name}", flush=True)
-        failed |= bool(importlib.import_module(f"tests.bench.{name}").main(list(BENCHES[name])))
+        module, *arguments = BENCHES[name]
+        failed |= bool(importlib.import_module(f"tests.bench.{module}").main(arguments))
     return int(failed)
 
 
