@@ -6,7 +6,6 @@ is carried out here: the daemon that owns the server does that, with all its che
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,10 +25,11 @@ def matcher(text: str) -> Matcher:
     for operator in ("=~", "!~", "!=", "="):
         label, found, value = text.partition(operator)
         if found and label.strip() and not set(label) & set("=!~"):
-            try:
-                return Matcher(label.strip(), operator, value.strip().strip('"'))
-            except re.error as error:
-                raise ConfigError([Problem("matcher", repr(text), f"a valid regular expression ({error})")]) from None
+            made = Matcher(label.strip(), operator, value.strip().strip('"'))
+            if made.refusal:
+                expected = f"a regular expression that RE2 can read ({made.refusal})"
+                raise ConfigError([Problem("matcher", repr(text), expected)])
+            return made
     raise ConfigError([Problem("matcher", repr(text), "LABEL=VALUE, LABEL!=VALUE, LABEL=~REGEX or LABEL!~REGEX")])
 
 

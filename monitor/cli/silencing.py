@@ -88,6 +88,9 @@ def silences(
         for one in found
     ]  # fmt: skip
     console.print(table(("silence", "alerts with", "until", "hides", "by", "why"), rows, right=(3,)))
+    for one in found:
+        if one.refusal:
+            console.print(f"Silence {one.id} hides nothing: {one.refusal}", markup=False)
 
 
 def ack(

@@ -94,6 +94,7 @@ class Route(Section):
 
     match: tuple[MatcherText, ...] = Field(
         (), description='Matchers such as `severity="page"`, `team=~"chat|search"`, `kind="report"`; all must fit.'
+        " Expressions are RE2's."
     )
     to: tuple[str, ...] = Field(
         min_length=1,

@@ -20,7 +20,7 @@ from monitor.cycle.learning import learned
 from monitor.cycle.prober import Prober
 from monitor.cycle.sight import SHORT_WINDOW_SECONDS, Seen, Sight
 from monitor.cycle.slos import NoObjectives, Objectives
-from monitor.model.alert import Alert, AlertState, Fingerprint
+from monitor.model.alert import Alert, AlertState, Fingerprint, Silence, SilenceId
 from monitor.model.notice import NoticeKind
 from monitor.model.outcome import RuleOutcome, TuneFiring
 from monitor.model.reading import Verdict
@@ -122,6 +122,7 @@ class Evaluator:
         self._simulated = simulated
         self._runbooks = runbooks
         self._credit = credit_seconds
+        self._said_refused: frozenset[SilenceId] = frozenset()
         short = {(ScopeKind.SERVER, SHORT_WINDOW_SECONDS), (ScopeKind.SERVER, baseline_seconds)}
         self._diagnoser = Diagnoser(store, history, groups)
         self._sight = Sight(
@@ -202,6 +203,7 @@ class Evaluator:
         told, checks = 0, self._slos.checks()
         with self._store.write() as unit:
             silences = unit.silences.active(now)
+            self._say_refused(silences)
             muter = Muter(step.alerts, self._alert_rules.inhibitions, silences, seen.rolling, now)
             changed = {(a.fingerprint, a.active_since): a for a in step.changed}
             for telling in tellings(step.alerts, muter, now, self._telling):
@@ -220,6 +222,13 @@ class Evaluator:
         self._slos.stored(checks)
         firing = (alert for alert in step.alerts if alert.state is AlertState.FIRING)
         return told, frozenset(alert.fingerprint for alert in firing if muter.mute(alert))
+
+    def _say_refused(self, silences: Iterable[Silence]) -> None:
+        """An older acceptd may have stored expressions that RE2 refuses: better one alert too many than none."""
+        refused = {silence.id: silence.refusal for silence in silences if silence.refusal}
+        for name in refused.keys() - self._said_refused:
+            log.error("silence hides nothing, make it anew silence=%s: %s", name, refused[name])
+        self._said_refused = frozenset(refused)
 
     def _queue(self, unit: Unit, telling: Telling, seen: Seen, now: datetime) -> None:
         notice = alerts_notice(

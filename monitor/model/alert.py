@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import NewType
+
+from monitor.model.regex import regex
 
 #: An alert that fires again this soon after it resolved is flapping (seconds); resolved ones are remembered as long.
 FLAP_SECONDS = 1800.0
@@ -89,7 +90,11 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """One label matcher of a silence, as in Alertmanager: `=`, `!=`, `=~` or `!~` (anchored regular expressions)."""
+    """One label matcher, as in Alertmanager: `=`, `!=`, `=~` or `!~` (anchored regular expressions of RE2).
+
+    One with an expression that RE2 refuses can be made, since an older acceptd may have stored it in a silence. It
+    matches nothing, whatever its operator. Whoever reads matchers of people looks at `refusal`.
+    """
 
     label: str
     operator: str
@@ -98,18 +103,24 @@ class Matcher:
     def __post_init__(self) -> None:
         if self.operator not in ("=", "!=", "=~", "!~"):
             raise ValueError(f"matcher operator {self.operator!r}: expected one of = != =~ !~")
-        if self.operator.endswith("~"):
-            re.compile(self.value)
 
     def __str__(self) -> str:
         """The matcher as people write it: `server=chat-1`."""
         return f"{self.label}{self.operator}{self.value}"
 
+    @property
+    def refusal(self) -> str:
+        """What RE2 does not take of its expression; empty where it takes all, or there is none."""
+        return regex(self.value).refusal if self.operator.endswith("~") else ""
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether `labels` satisfy the matcher; a missing label counts as empty."""
         found = labels.get(self.label, "")
         if self.operator.endswith("~"):
-            hit = re.fullmatch(self.value, found) is not None
+            expression = regex(self.value)
+            if expression.refusal:
+                return False
+            hit = expression.fits(found)
         else:
             hit = found == self.value
         return hit if self.operator.startswith("=") else not hit
@@ -125,6 +136,11 @@ class Silence:
     reason: str
     starts_at: datetime
     ends_at: datetime
+
+    @property
+    def refusal(self) -> str:
+        """Why it mutes nothing: the first matcher whose expression is refused. Empty where all are sound."""
+        return next((f"{one}: RE2 refuses its expression ({one.refusal})" for one in self.matchers if one.refusal), "")
 
     def mutes(self, labels: Mapping[str, str], now: datetime) -> bool:
         """Whether an alert with `labels` is muted at `now`."""

@@ -13,14 +13,14 @@ _MATCHER = re.compile(r"""\s*([A-Za-z_]\w*)\s*(=~|!~|!=|=)\s*(?:"((?:\\.|[^"\\])
 def parse_matcher(text: str) -> Matcher:
     """The matcher in `text`, quoted or bare, as amtool reads it.
 
-    Raises ValueError where it is none, or its regular expression is broken.
+    Raises ValueError where it is none, or RE2 refuses its regular expression.
     """
     match = _MATCHER.fullmatch(text)
     if not match:
         raise ValueError(MATCHER_FORM)
     label, operator, quoted, bare = match.groups()
     value = bare if quoted is None else re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], quoted)
-    try:
-        return Matcher(label, operator, value)
-    except re.error as error:
-        raise ValueError(f"a regular expression that can be read ({error})") from error
+    made = Matcher(label, operator, value)
+    if made.refusal:
+        raise ValueError(f"a regular expression that RE2 can read ({made.refusal})")
+    return made

@@ -146,6 +146,7 @@ def silence_view(silence: Silence, now: datetime) -> dict[str, Any]:
         "starts_at": silence.starts_at.isoformat(),
         "ends_at": silence.ends_at.isoformat(),
         "active": silence.starts_at <= now < silence.ends_at,
+        "refusal": silence.refusal,
     }
 
 

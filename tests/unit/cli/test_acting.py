@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import pytest
 
+from monitor.model.alert import Matcher, Silence, SilenceId
 from monitor.model.decision import DecisionId
 from monitor.model.life import LifeId
 from monitor.model.record import Command, CommandKind, Evidence
@@ -220,6 +221,17 @@ class TestSilences:
         assert again.code == 3 and "is in force" in again.err
         with folder.store().read() as unit:
             assert [entry.what for entry in unit.audit.recent(3)] == ["silence.end", "silence", "silence"]
+
+    def test_one_that_re2_refuses_is_listed_with_the_reason(self, acceptd: Run, folder: Folder) -> None:
+        with folder.store().write() as unit:
+            unit.silences.add(Silence(
+                id=SilenceId("old"), matchers=(Matcher("server", "!~", "x(?!y)"),), author="ann", reason="racks",
+                starts_at=folder.now, ends_at=folder.now + timedelta(hours=1),
+            ))  # fmt: skip
+        assert "Silence old hides nothing: server!~x(?!y): RE2 refuses" in acceptd(
+            "--data-dir", folder.path, "silences").out
+        (one,) = acceptd("--data-dir", folder.path, "silences", "--json").json()["silences"]
+        assert "look-ahead" in one["refusal"] and one["firing"] == 0
 
     def test_none_is_said(self, acceptd: Run, folder: Folder) -> None:
         assert acceptd("--data-dir", folder.path, "silences").out.strip() == "No silences."

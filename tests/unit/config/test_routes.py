@@ -63,7 +63,7 @@ def test_without_a_route_everything_goes_to_every_receiver(tmp_path: Path) -> No
         (BOT + "notify: {routes: [{to: [slack]}, {match: [kind=report], to: [console]}]}",
          "notify.routes[0].match: found nothing, which fits everything, expected matchers, or to be the last route"),
         (BOT + "notify: {routes: [{match: ['severity page'], to: [slack]}]}", "expected a matcher such as"),
-        (BOT + "notify: {routes: [{match: ['server=~\"(\"'], to: [slack]}]}", "a regular expression that can be read"),
+        (BOT + "notify: {routes: [{match: ['server=~\"(\"'], to: [slack]}]}", "a regular expression that RE2 can read"),
         (BOT + AM + "notify: {fallback: alertmanager}", "notify.fallback: found 'alertmanager', expected one of slack"),
         (HOOK.replace("pager", "slack"), "expected a name other than slack, console, alertmanager"),
         (HOOK.replace("}]", "}, {name: pager, url: 'https://y', secret: 0123456789abcdef}]"),

@@ -252,6 +252,22 @@ class TestTelling:
         desk.run()
         assert desk.titles() == ["Silence s ends in 1 min", "a is low"]
 
+    def test_a_stored_silence_that_re2_refuses_hides_nothing_and_is_named_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        desk = Desk()
+        with desk.store.write() as unit:
+            unit.silences.add(
+                Silence(id=SilenceId("s"), matchers=(Matcher("server", "!~", r"(x)\1"),), author="ann", reason="old",
+                        starts_at=NOON, ends_at=NOON + timedelta(minutes=50))
+            )
+        for _ in range(3):
+            desk.serve(LOW)
+            desk.run()
+        assert desk.titles() == ["a is low"]
+        (line,) = [one.getMessage() for one in caplog.records if "hides nothing" in one.getMessage()]
+        assert r"server!~(x)\1" in line and "a reference to a group" in line and "silence=s" in line
+
     def test_an_acknowledgement_given_while_it_evaluates_is_kept(self) -> None:
         desk = Desk()
         desk.serve(LOW)

@@ -7,6 +7,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,6 +21,7 @@ from monitor.app.heart import Heart
 from monitor.app.view import DaemonView
 from monitor.config.rules import load_objectives
 from monitor.cycle.slos import SloKeeper
+from monitor.model.alert import Matcher, SilenceId
 from monitor.model.record import CommandKind, Evidence
 from monitor.shipped import rules_folder
 from monitor.telemetry import Telemetry
@@ -275,12 +277,18 @@ class TestActing:
             assert [str(m.value) for m in unit.silences.all()[-1].matchers] == ["chat-1", "A.*"]
             assert unit.audit.recent(1)[0].what == "silence"
 
+    def test_a_stored_one_that_re2_refuses_says_that_it_hides_nothing(self, site: Site) -> None:
+        with site.store.write() as unit:
+            (known, *_) = unit.silences.all()
+            unit.silences.add(replace(known, id=SilenceId("old"), matchers=(Matcher("server", "=~", "x(?=y)"),)))
+        assert "It hides nothing:" in site.text("/silences") and "look-ahead" in site.text("/silences")
+
     @pytest.mark.parametrize(
         ("form", "words"),
         [
             ({"matchers": "", "for": "4h"}, "everything would be silent"),
             ({"matchers": "server", "for": "4h"}, "LABEL=VALUE"),
-            ({"matchers": "server=~(", "for": "4h"}, "a valid regular expression"),
+            ({"matchers": "server=~(", "for": "4h"}, "a regular expression that RE2 can read"),
             ({"matchers": "server=a", "for": "4"}, "a duration"),
             ({"matchers": "server=a", "for": "400d"}, "largest first), at most 365d"),
         ],
