@@ -16,9 +16,10 @@ from monitor.app.lookup import DEADLINE_SECONDS, Local, Lookup
 from monitor.clock import Clock
 from monitor.config.sources import Source
 from monitor.errors import MonitorError
+from monitor.model.document import shown
 from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import find_servers
-from monitor.targets.service_discovery import Found, changed_at, parse_groups
+from monitor.targets.service_discovery import Found, changed_at
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,9 @@ FILE = "sources.json"
 _SCRAPING_SECONDS = 120.0
 #: How often files are looked at (seconds).
 _GLANCE_SECONDS = 2.0
+
+#: Entries of the file that are no servers and are named; the rest is counted.
+_NAMED = 5
 
 FoundServers = Mapping[str, tuple[Found, ...]]
 
@@ -154,9 +158,32 @@ class Sources:
 def _read(file: Path) -> dict[str, tuple[Found, ...]]:
     try:
         tree = json.loads(file.read_text())
-        return {str(name): tuple(parse_groups(groups, str(file))) for name, groups in tree.items()}
+        return {name: _kept(name, entries) for name, entries in tree.items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, AttributeError, MonitorError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         log.warning("servers found earlier cannot be read: %s", error)
         return {}
+
+
+def _kept(source: str, entries: object) -> tuple[Found, ...]:
+    """The servers of one source as `_keep` wrote them; what is none is left out, named and counted.
+
+    Addresses are not judged: a store's label may hold `gpu-1/vllm-0`, and what serves as a server while its source
+    answers serves after a restart too. The configuration names those that do not (`with_found`).
+    """
+    found, bad = [], []
+    for one in entries if isinstance(entries, list) else [entries]:
+        match one:
+            case {"targets": [str(address)], "labels": dict(labels)} if all(map(_is_text, labels.values())):
+                found.append(Found(address, labels))
+            case _:
+                bad.append(shown(json.dumps(one)))
+    if bad:
+        log.warning("servers found earlier are left out source=%s count=%d of=%d: %s", source, len(bad),
+                    len(bad) + len(found), "; ".join(bad[:_NAMED]))
+    return tuple(found)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

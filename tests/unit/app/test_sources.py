@@ -12,6 +12,7 @@ import pytest
 
 from monitor.app.sources import Sources
 from monitor.clock import SystemClock
+from monitor.config.found import with_found
 from monitor.config.model import Config
 from monitor.launch import parse_command
 from monitor.model.server import Engine
@@ -85,6 +86,21 @@ def test_what_was_found_last_outlives_us_while_the_source_is_away(tmp_path: Path
     assert bench.found() == []
 
 
+def test_what_is_no_server_in_the_file_takes_no_other_with_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(tmp_path)
+    bad = [{"targets": ["b:1", "c:1"], "labels": {}}, {"targets": [7], "labels": {}}, "x", None,
+           {"targets": ["d:1"], "labels": {"rack": 12}}]  # fmt: skip
+    good = [{"targets": [one], "labels": {"rack": "r1"}} for one in ("a:1", "gpu-1/vllm-0")]
+    kept = {"files": [good[0], *bad, good[1]], "other": 5}
+    (tmp_path / "sources.json").write_text(json.dumps(kept))
+    bench.start().stop()
+    assert bench.found() == ["a:1", "gpu-1/vllm-0"]
+    of_files, of_other = [one.getMessage() for one in caplog.records if "left out" in one.getMessage()]
+    assert "source=files count=5 of=7" in of_files and "c:1" in of_files and "source=other count=1 of=1" in of_other
+
+
 def test_servers_of_this_host_are_found_by_their_processes(tmp_path: Path) -> None:
     command = parse_command(Engine.VLLM, ["vllm", "serve", "m", "--port", "8123"])
     server = LocalServer(Engine.VLLM, 1, 8123, ("vllm", "serve", "m"), command)
@@ -147,6 +163,24 @@ def test_targets_of_a_store_that_did_not_answer_behind_another_have_not_gone(cen
     until(lambda: found(sources) == ["a:1", "b:1", "c:1"])
     Thanos.partial = False
     until(lambda: found(sources) == ["b:1", "c:1"])
+
+
+def test_an_address_that_is_no_host_and_port_survives_a_restart_with_the_others(
+    central: Callable[[], Sources], tmp_path: Path
+) -> None:
+    Thanos.targets = ("a:1", "gpu-1/vllm-0", "a#b:1")
+    central().stop()
+    assert len(json.loads((tmp_path / "sources.json").read_text())["central"]) == 3
+    settings = {"url": "http://127.0.0.1:1", "selector": '{job="vllm"}'}
+    config = Config.model_validate({"sources": [{"name": "central", "prometheus": settings}]})
+    again = Sources(config.sources, tmp_path, CLOCK, lambda: None)
+    again.start()
+    again.stop()
+    assert found(again) == ["a#b:1", "a:1", "gpu-1/vllm-0"]
+    joined = with_found(config, again.found())
+    assert [server.name for server in joined.config.servers] == ["a-1", "gpu-1-vllm-0"]
+    (left_out,) = joined.left_out
+    assert left_out.startswith("source central: a#b:1: url is 'http://a#b:1'")
 
 
 def test_a_store_that_comes_back_may_scrape_its_targets_before_they_are_missed(central: Callable[[], Sources]) -> None:
