@@ -57,7 +57,7 @@ def test_sources_are_asked_and_so_are_the_servers_that_they_list(acceptd: Run, t
     assert told["list", "problem"][1].startswith("curl -i http://127.0.0.1:9/list?key=<secret>")
     assert told["store", "problem"][1] == "curl -i http://127.0.0.1:9/api/v1/query?query=up"
     said, todo = told["odd", "problem"]
-    assert "127.0.0.1:10: name is 'b c'" in said and "change its labels" in todo
+    assert "127.0.0.1:9: name is 'b c'" in said and "change its labels" in todo
     # Found, and asked as one of the file would be; what is read through a store is not.
     assert "connection refused" in told["a", "problem"][0] and "is it up" in told["a", "problem"][1]
     assert told["through", "ok"][0] == "read through source store, not asked itself"
