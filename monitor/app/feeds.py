@@ -12,7 +12,7 @@ from monitor.cycle.feed import Feed, Pages
 from monitor.dialects.wanted import name_pattern
 from monitor.model.server import ServerName
 from monitor.scrape.prometheus_api import PrometheusApi
-from monitor.scrape.watchdog import Watchdog
+from monitor.watchdog import Watchdog
 
 #: Longest wait for one query (seconds): a day of history of one server takes a store a second or two.
 _QUERY_SECONDS = 20.0

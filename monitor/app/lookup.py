@@ -10,9 +10,9 @@ from monitor.config.sources import HttpSd, PrometheusSource, Source
 from monitor.scrape.api_pages import UP
 from monitor.scrape.client import ServerClient
 from monitor.scrape.prometheus_api import PrometheusApi, selector_of
-from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import LocalServer, find_servers
 from monitor.targets.service_discovery import REFRESH_HEADER, SIZE_LIMIT, Found, read_answer, read_files
+from monitor.watchdog import Watchdog
 
 #: Longest wait for a list (seconds).
 DEADLINE_SECONDS = 10.0

@@ -36,8 +36,8 @@ from monitor.model.reading import Reading, Verdict
 from monitor.model.server import Engine, Server, ServerName
 from monitor.scrape.client import ACCEPT_PAGE, ServerClient
 from monitor.scrape.probe import ServerProbe
-from monitor.scrape.watchdog import Watchdog
 from monitor.targets.pairs import target_of
+from monitor.watchdog import Watchdog
 
 #: Longest wait for `/health`, `/v1/models` and `/version` (seconds).
 _ASK_SECONDS = 5.0

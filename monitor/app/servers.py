@@ -22,10 +22,10 @@ from monitor.model.life import Setting
 from monitor.model.server import Engine, Group, Server, ServerName
 from monitor.scrape.client import ServerClient
 from monitor.scrape.probe import ServerProbe
-from monitor.scrape.watchdog import Watchdog
 from monitor.store import Store
 from monitor.targets.local import server_behind
 from monitor.targets.told import Told, ask_server
+from monitor.watchdog import Watchdog
 
 
 class WatchedServers:

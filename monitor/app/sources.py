@@ -17,9 +17,9 @@ from monitor.clock import Clock
 from monitor.config.sources import Source
 from monitor.errors import MonitorError
 from monitor.model.document import shown
-from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import find_servers
 from monitor.targets.service_discovery import Found, changed_at
+from monitor.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 

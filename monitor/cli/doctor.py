@@ -32,10 +32,10 @@ from monitor.doctor.sources import check_left_out, check_sources
 from monitor.doctor.storage import check_store
 from monitor.doctor.unit import check_unit
 from monitor.errors import ConfigError
-from monitor.scrape.watchdog import Watchdog
 from monitor.targets.gpus import gpus
 from monitor.targets.local import find_servers, server_behind
 from monitor.targets.service_discovery import Found
+from monitor.watchdog import Watchdog
 
 _MARKS = {State.OK: ("ok", "green"), State.NOTE: ("note", "yellow"), State.PROBLEM: ("PROBLEM", "bold red")}
 

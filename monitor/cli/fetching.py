@@ -18,9 +18,9 @@ from monitor.model.life import Said
 from monitor.model.server import Engine
 from monitor.scrape.client import ACCEPT_PAGE, Answer, Credentials, ServerClient
 from monitor.scrape.probe import ServerProbe
-from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import server_behind
 from monitor.targets.told import Told, ask_server
+from monitor.watchdog import Watchdog
 
 _FETCH_SECONDS = 10.0
 _LARGEST_PAGE = 64 * 1024**2

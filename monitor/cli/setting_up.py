@@ -23,8 +23,8 @@ from monitor.model.reading import Reading, Verdict
 from monitor.model.server import Engine, ServerName
 from monitor.scrape.client import ACCEPT_PAGE, ServerClient
 from monitor.scrape.probe import ServerProbe
-from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import LocalServer, find_servers, server_behind
+from monitor.watchdog import Watchdog
 
 _LOOK_SECONDS = 5.0
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import requests
-
 from monitor.clock import Clock
 from monitor.config.load import secret
 from monitor.config.model import Config
 from monitor.config.telling import Alertmanager, Slack
 from monitor.doctor.finding import Area, Finding, Subject
 from monitor.errors import NotifyError
+from monitor.notify.exchange import NO_ANSWER, ask
 from monitor.notify.slack_bot import SlackBot
 
 _TIMEOUT_SECONDS = 5.0
@@ -69,14 +68,14 @@ def _alertmanager(settings: Alertmanager) -> Iterator[Finding]:
     for url in settings.urls:
         of = Subject(Area.RECEIVERS, f"Alertmanager {url}")
         try:
-            answer = requests.get(
-                f"{url}/-/ready", headers=headers, auth=auth, timeout=_TIMEOUT_SECONDS, allow_redirects=False,
-                verify=str(settings.ca_file) if settings.ca_file else True,
+            answer = ask(
+                "GET", f"{url}/-/ready", headers=headers, auth=auth, timeout_seconds=_TIMEOUT_SECONDS,
+                ca_file=str(settings.ca_file) if settings.ca_file else None,
             )
-        except requests.RequestException as error:
+        except NO_ANSWER as error:
             yield of.problem(f"does not answer ({type(error).__name__})", f"curl {url}/-/ready")
             continue
-        if answer.status_code == 200:
+        if answer.status == 200:
             yield of.ok("ready")
         else:
-            yield of.problem(f"/-/ready says {answer.status_code}", f"curl -i {url}/-/ready")
+            yield of.problem(f"/-/ready says {answer.status}", f"curl -i {url}/-/ready")

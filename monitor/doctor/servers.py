@@ -20,9 +20,9 @@ from monitor.model.counts import SpeculationCounts
 from monitor.model.reading import Reading, Verdict
 from monitor.model.server import Engine, ServerName
 from monitor.scrape.client import ACCEPT_PAGE, Answer, ServerClient
-from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import server_behind
 from monitor.targets.told import ask_server
+from monitor.watchdog import Watchdog
 
 #: Drafts from which the lifetime's acceptance means something.
 _ENOUGH_DRAFTS = 500.0

@@ -13,11 +13,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-import requests
-
 from monitor.clock import Clock
 from monitor.errors import NotifyError
 from monitor.model.alert import Alert, AlertState, Fingerprint, Severity
+from monitor.notify.exchange import NO_ANSWER, TIMEOUT_SECONDS, ask
 from monitor.notify.faults import no_answer
 from monitor.notify.routing import ALERTMANAGER
 from monitor.notify.words import number_text
@@ -34,7 +33,6 @@ GOOD_FOR = 4.0
 _BATCH = 64
 #: Wait after a post that failed (seconds).
 _RETRY_SECONDS = 15.0
-_TIMEOUT_SECONDS = 10
 _NO_LABEL = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -100,10 +98,9 @@ class Alertmanagers:
         self._wants = wants
         self._good_seconds = GOOD_FOR * interval_seconds
         self._page_url = page_url
-        self._session = requests.Session()
-        self._session.headers.update(headers or {})
-        self._session.auth = auth
-        self._session.verify = ca_file or True
+        self._headers = dict(headers or {})
+        self._auth = auth
+        self._ca_file = ca_file
         self._lock = threading.Condition()
         self._waiting: list[dict[str, Any]] | None = None
         self._stopping = False
@@ -124,9 +121,8 @@ class Alertmanagers:
             self._stopping = True
             self._lock.notify()
         if self._thread is not None:
-            self._thread.join(timeout=2 * _TIMEOUT_SECONDS * len(self._posts))
+            self._thread.join(timeout=2 * TIMEOUT_SECONDS * len(self._posts))
             self._thread = None
-        self._session.close()
 
     def show(self, alerts: Sequence[Alert], muted: Collection[Fingerprint], now: datetime) -> None:
         """Show how the alerts stand at `now`, in place of what still waits to be shown."""
@@ -187,13 +183,13 @@ class Alertmanagers:
 
     def _send(self, url: str, batch: list[dict[str, Any]]) -> None:
         try:
-            answer = self._session.post(url, json=batch, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
-        except (requests.RequestException, OSError, ValueError) as error:
+            answer = ask("POST", url, json=batch, headers=self._headers, auth=self._auth, ca_file=self._ca_file)
+        except NO_ANSWER as error:
             raise no_answer("Alertmanager", error) from None
         # As Prometheus sees it (notifier: any 2xx): a proxy or another implementation may say 202 or 204.
-        if not 200 <= answer.status_code < 300:
-            text = f"Alertmanager answers {answer.status_code}: {answer.text[:200].strip()}"
-            raise NotifyError(text, reason=f"http_{answer.status_code}", retryable=answer.status_code >= 500)
+        if not 200 <= answer.status < 300:
+            text = f"Alertmanager answers {answer.status}: {answer.text[:200].strip()}"
+            raise NotifyError(text, reason=f"http_{answer.status}", retryable=answer.status >= 500)
 
 
 def _name(name: str) -> str:

@@ -8,15 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 
-import requests
-
 from monitor.clock import Clock
+from monitor.notify.exchange import NO_ANSWER, ask
 
 log = logging.getLogger(__name__)
 
 #: Least time between two questions (seconds); such services expect one a minute.
 EVERY_SECONDS = 60.0
-_TIMEOUT_SECONDS = 10
 
 
 class DeadMansSwitch:
@@ -47,9 +45,9 @@ class DeadMansSwitch:
 
     def _ask(self) -> None:
         try:
-            answer = requests.get(self._url, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
-            problem = "" if answer.ok else f"it answers {answer.status_code}"
-        except requests.RequestException as error:
+            status = ask("GET", self._url).status
+            problem = "" if status < 400 else f"it answers {status}"
+        except NO_ANSWER as error:
             # Its text carries the address.
             problem = type(error).__name__
         if problem and not self._complained:

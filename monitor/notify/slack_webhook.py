@@ -1,6 +1,6 @@
 """Slack through an incoming webhook: new posts only, since a webhook can neither edit nor thread.
 
-Posted with `requests`: slack_sdk's WebhookClient follows a redirect to any host and logs the secret address when it
+Posted without it: slack_sdk's WebhookClient follows a redirect to any host and logs the secret address when it
 fails (seen with 3.48 against a server that answers 302).
 """
 
@@ -9,19 +9,16 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import requests
-
 from monitor.clock import Clock
 from monitor.errors import NotifyError
 from monitor.model.notice import Notice
 from monitor.notify.blocks import TEXT_LIMIT, cut, render
+from monitor.notify.exchange import NO_ANSWER, ask
 from monitor.notify.faults import no_answer
 from monitor.notify.receiver import FIRST, Attempt, Root
 from monitor.notify.slack_errors import FORM_REFUSED, slack_error
 
 log = logging.getLogger(__name__)
-
-_TIMEOUT_SECONDS = 10
 
 
 class SlackWebhook:
@@ -56,10 +53,10 @@ class SlackWebhook:
 
     def _post(self, message: dict[str, Any]) -> None:
         try:
-            answer = requests.post(self._url, json=message, timeout=_TIMEOUT_SECONDS, allow_redirects=False)
-        except (requests.RequestException, OSError, ValueError) as error:
+            answer = ask("POST", self._url, json=message)
+        except NO_ANSWER as error:
             raise no_answer("the Slack webhook", error) from None
         said = answer.text.strip()
-        if answer.status_code != 200 or said != "ok":
+        if answer.status != 200 or said != "ok":
             word = said if len(said) < 60 and "<" not in said else ""
-            raise slack_error(answer.status_code, word, answer.headers, self._clock.now())
+            raise slack_error(answer.status, word, answer.headers, self._clock.now())

@@ -14,16 +14,14 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
-import requests
-
 from monitor.clock import Clock
 from monitor.errors import NotifyError
 from monitor.model.notice import Notice
+from monitor.notify.exchange import NO_ANSWER, ask
 from monitor.notify.faults import no_answer
 from monitor.notify.receiver import FIRST, Attempt, Root
 from monitor.notify.slack_errors import retry_after
 
-_TIMEOUT_SECONDS = 10
 _PREFIX = "whsec_"
 #: Shortest key of a signature (bytes): the specification asks for 24 to 64; 16 is what HMAC-SHA256 needs at the least.
 _SHORTEST_KEY = 16
@@ -98,21 +96,16 @@ class SignedWebhook:
         timestamp = int(self._clock.now().timestamp())
         headers = {
             "Content-Type": "application/json",
-            "User-Agent": "acceptd",
             "webhook-id": notice.id,
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signature(self._key, notice.id, timestamp, body),
         }
         try:
-            # Streamed: what the receiver answers is of no interest, however long it is.
-            answer = requests.post(
-                self._url, data=body, headers=headers, timeout=_TIMEOUT_SECONDS, allow_redirects=False, stream=True
-            )
-        except (requests.RequestException, OSError, ValueError) as error:
+            answer = ask("POST", self._url, data=body, headers=headers)
+        except NO_ANSWER as error:
             raise no_answer(f"webhook {self.name}", error) from None
-        with answer:
-            if not answer.ok or answer.status_code >= 300:
-                raise self._refusal(answer.status_code, answer.headers.get("Retry-After"))
+        if answer.status >= 300:
+            raise self._refusal(answer.status, answer.headers.get("Retry-After"))
         return None
 
     def _refusal(self, status: int, wait: str | None) -> NotifyError:

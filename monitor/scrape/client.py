@@ -17,7 +17,7 @@ import urllib3
 
 from monitor.errors import NotAsked, ScrapeError, ScrapeTimeout, TooLarge, Unreachable
 from monitor.launch.redact import redact_url
-from monitor.scrape.watchdog import Exchange, Watchdog, WatchedAdapter
+from monitor.watchdog import Exchange, Watchdog, WatchedAdapter
 
 _CHUNK = 65536
 #: What the kernel says when this process, not the server, is at its end, and what to do.

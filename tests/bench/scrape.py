@@ -36,11 +36,11 @@ from monitor.dialects import Dialects
 from monitor.model.server import GroupName, Server, ServerName
 from monitor.scrape.client import ServerClient
 from monitor.scrape.loop import ScrapeLoop
-from monitor.scrape.watchdog import Watchdog
 from monitor.store.opening import open_store
 from monitor.store.spool import Spool
 from monitor.targets.told import Told
 from monitor.telemetry import Telemetry
+from monitor.watchdog import Watchdog
 
 BAR, AIM = 3.0, 2.0
 #: Each server is looked at so often (seconds): dense, so that what a process costs at rest hardly counts.

@@ -30,12 +30,12 @@ from monitor.model.reading import State, Verdict
 from monitor.model.server import Engine, GroupName, Server, ServerName
 from monitor.scrape.client import ServerClient
 from monitor.scrape.probe import ServerProbe
-from monitor.scrape.watchdog import Watchdog
 from monitor.store.opening import open_store
 from monitor.store.spool import Spool
 from monitor.targets.local import server_behind
 from monitor.targets.told import ask_server
 from monitor.telemetry import Telemetry
+from monitor.watchdog import Watchdog
 from tests.rigs.llamacpp.build import is_built
 from tests.rigs.llamacpp.server import draft_simple, model_file, running_server
 from tests.rigs.load import PROMPTS

@@ -19,9 +19,9 @@ from monitor.model.life import Setting, SettingSource
 from monitor.model.server import GroupName, Server, ServerName
 from monitor.scrape.client import ACCEPT_PAGE, ServerClient
 from monitor.scrape.probe import ServerProbe
-from monitor.scrape.watchdog import Watchdog
 from monitor.targets.local import server_behind
 from monitor.targets.told import ask_server
+from monitor.watchdog import Watchdog
 from tests.rigs.vllm.build import is_built
 from tests.rigs.vllm.server import ngram, running_server
 

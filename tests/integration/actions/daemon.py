@@ -30,8 +30,8 @@ from monitor.model.rollout import Change, Outcome
 from monitor.model.server import ActionLimits, Group, GroupName, Server, ServerName
 from monitor.scrape.client import ServerClient
 from monitor.scrape.probe import ServerProbe
-from monitor.scrape.watchdog import Watchdog
 from monitor.store import Store, open_store
+from monitor.watchdog import Watchdog
 from tests.fakes.fake_launcher import FakeLauncher
 
 TINY = Path(__file__).resolve().parents[2] / "fakes" / "tiny_server.py"

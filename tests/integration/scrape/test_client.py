@@ -16,7 +16,7 @@ from monitor.config.load import metrics_url
 from monitor.config.servers import ServerConfig
 from monitor.errors import ScrapeError, ScrapeTimeout, TooLarge, Unreachable
 from monitor.scrape.client import ACCEPT_PAGE, Answer, Credentials, ServerClient
-from monitor.scrape.watchdog import Watchdog
+from monitor.watchdog import Watchdog
 
 Handler = Callable[[socket.socket, bytes], None]
 

@@ -20,7 +20,7 @@ from monitor.config.fleet import credentials
 from monitor.config.servers import ServerConfig
 from monitor.errors import ScrapeError, Unreachable
 from monitor.scrape.client import Answer, ServerClient
-from monitor.scrape.watchdog import Watchdog
+from monitor.watchdog import Watchdog
 from tests.fakes.certificates import Certificates, make_certificates
 
 PAGE = b"vllm:num_requests_running 1\n"

@@ -17,7 +17,7 @@ from monitor.errors import ScrapeTimeout
 from monitor.model.server import ServerName
 from monitor.scrape.client import ServerClient
 from monitor.scrape.loop import ScrapeLoop
-from monitor.scrape.watchdog import Watchdog
+from monitor.watchdog import Watchdog
 
 PATIENCE = 60.0
 

@@ -18,8 +18,8 @@ from monitor.model.reading import Reading, Verdict
 from monitor.model.server import Engine, GroupName, Server, ServerName
 from monitor.scrape.client import ACCEPT_PAGE, ServerClient
 from monitor.scrape.probe import ServerProbe
-from monitor.scrape.watchdog import Watchdog
 from monitor.targets.told import ask_server
+from monitor.watchdog import Watchdog
 
 REFUSAL = {"error": {"code": 400, "message": "model name is missing from the request", "type": "invalid_request_error"}}
 

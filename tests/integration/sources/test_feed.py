@@ -22,13 +22,13 @@ from monitor.model.life import StartEvidence
 from monitor.model.server import GroupName, Server, ServerName
 from monitor.scrape.client import ServerClient
 from monitor.scrape.prometheus_api import PrometheusApi
-from monitor.scrape.watchdog import Watchdog
 from monitor.simulator.fleet import Fleet
 from monitor.simulator.options import SimOptions, parse_options
 from monitor.store import open_store
 from monitor.store.spool import Spool
 from monitor.targets.told import Told
 from monitor.telemetry import Telemetry
+from monitor.watchdog import Watchdog
 from tests.integration.metric_stores import PATIENCE, metric_store
 
 CLOCK = SystemClock()

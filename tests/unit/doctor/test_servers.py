@@ -16,7 +16,7 @@ from monitor.config.model import Config
 from monitor.doctor.finding import Finding, State
 from monitor.doctor.receivers import check_receivers
 from monitor.doctor.servers import check_servers, clock_skew
-from monitor.scrape.watchdog import Watchdog
+from monitor.watchdog import Watchdog
 from tests.fakes.pages import V1, v1_page
 from tests.fakes.slack_server import CHANNEL_NAME, TOKEN, Failure, SlackServer
 

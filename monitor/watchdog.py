@@ -1,12 +1,15 @@
 """A deadline for whole HTTP exchanges: shuts the socket of a request that is over time.
 
 The timeouts of `requests` are per read, so a server that drips a byte a second never times out. One thread watches
-all exchanges under way; it sleeps until the first of their deadlines, which nearly all are gone by then.
+all exchanges under way; it sleeps until the first of their deadlines, which nearly all are gone by then. `within` is
+for those who ask seldom: it takes a thread for each exchange.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import math
 import socket
 import threading
 from collections.abc import Iterator
@@ -102,6 +105,27 @@ class Watchdog:
                 self._wake.wait(None if self._looks_at is None else self._looks_at - now)
 
 
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[Exchange]:
+    """Run one exchange of this thread under a deadline of so many seconds, without a watchdog that was started.
+
+    Raises OSError where the host has no thread left.
+    """
+    exchange = Exchange(math.inf)  # its timer alone cuts it
+    timer = threading.Timer(seconds, exchange.cut)
+    timer.daemon = True
+    try:
+        timer.start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, "no thread for the deadline of a request") from error
+    _current.exchange = exchange
+    try:
+        yield exchange
+    finally:
+        _current.exchange = None
+        timer.cancel()
+
+
 def _carry(sock: socket.socket | None) -> None:
     exchange: Exchange | None = getattr(_current, "exchange", None)
     if exchange is not None:
@@ -136,10 +160,20 @@ class _WatchedTlsPool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _WatchedTlsConnection
 
 
+_POOLS: dict[str, type[urllib3.HTTPConnectionPool]] = {"http": _WatchedPool, "https": _WatchedTlsPool}
+
+
 class WatchedAdapter(HTTPAdapter):
     """A requests adapter whose connections tell the current exchange which socket they use."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the pool manager with connections that can be cut."""
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _WatchedPool, "https": _WatchedTlsPool}
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        """The same through a proxy over HTTP; one over SOCKS has connections of its own kind."""
+        manager = super().proxy_manager_for(proxy, **kwargs)
+        if proxy.lower().startswith("http"):
+            manager.pool_classes_by_scheme = _POOLS
+        return manager
