@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import urllib.request
 from http.client import HTTPException, HTTPMessage
@@ -58,7 +59,17 @@ class DirectClient(WebClient):
         with opener.open(req, timeout=self.timeout) as answer:
             # JSON is UTF-8, whatever something on the way says of it.
             body = answer.read(_ANSWER_LIMIT).decode("utf-8", "replace")
+            if not _may_be_slacks(body):
+                raise ValueError("JSON that is no answer of Slack")
             return {"status": answer.code, "headers": answer.headers, "body": body}
+
+
+def _may_be_slacks(body: str) -> bool:
+    """Whether it is an object, or no JSON at all, which the SDK has words for; it stumbles over a number or a list."""
+    try:
+        return isinstance(json.loads(body), dict)
+    except ValueError:
+        return True
 
 
 def call(client: WebClient, clock: Clock, method: str, **arguments: Any) -> dict[str, Any]:
