@@ -126,7 +126,8 @@ def within(seconds: float) -> Iterator[Exchange]:
         timer.cancel()
 
 
-def _carry(sock: socket.socket | None) -> None:
+def carry(sock: socket.socket | None) -> None:
+    """Note the socket of this thread's exchange, if it runs one."""
     exchange: Exchange | None = getattr(_current, "exchange", None)
     if exchange is not None:
         exchange.carry(sock)
@@ -135,20 +136,20 @@ def _carry(sock: socket.socket | None) -> None:
 class _WatchedConnection(urllib3.connection.HTTPConnection):
     def connect(self) -> None:
         super().connect()
-        _carry(self.sock)
+        carry(self.sock)
 
     def getresponse(self) -> Any:
-        _carry(self.sock)
+        carry(self.sock)
         return super().getresponse()
 
 
 class _WatchedTlsConnection(urllib3.connection.HTTPSConnection):
     def connect(self) -> None:
         super().connect()
-        _carry(self.sock)
+        carry(self.sock)
 
     def getresponse(self) -> Any:
-        _carry(self.sock)
+        carry(self.sock)
         return super().getresponse()
 
 

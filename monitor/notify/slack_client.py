@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import urllib.request
-from http.client import HTTPException, HTTPMessage
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
+from ssl import SSLContext
 from typing import IO, Any, cast
 
 from slack_sdk import WebClient
@@ -14,6 +16,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from monitor.clock import Clock
 from monitor.notify.faults import no_answer
 from monitor.notify.slack_errors import slack_error
+from monitor.watchdog import carry, within
 
 #: What a request ends with that got no whole answer; urllib lets the client's own errors through (an answer that breaks
 #: off, or is no HTTP).
@@ -36,8 +39,40 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Never."""
 
 
+class _Connection(HTTPConnection):
+    def connect(self) -> None:
+        super().connect()
+        carry(self.sock)
+
+
+class _TlsConnection(HTTPSConnection):
+    def connect(self) -> None:
+        super().connect()
+        carry(self.sock)
+
+
+class _Http(urllib.request.HTTPHandler):
+    """Connections that a deadline can cut."""
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        """Over plain HTTP, which a stand-in or a relay near by speaks."""
+        return self.do_open(_Connection, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    """The same over TLS."""
+
+    def __init__(self, context: SSLContext | None) -> None:
+        super().__init__(context=context)
+        self._connection = partial(_TlsConnection, context=context)
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        """As Slack is asked."""
+        return self.do_open(self._connection, req)
+
+
 class DirectClient(WebClient):
-    """slack_sdk's client on one host: neither a token nor a message goes where an answer points.
+    """slack_sdk's client on one host: neither a token nor a message goes where an answer points, and none takes long.
 
     The SDK has no setting for redirects (3.48), hence the method that sends is replaced; a test with a redirecting
     server fails where the SDK begins to send by another one.
@@ -54,11 +89,13 @@ class DirectClient(WebClient):
             raise ValueError("not an HTTP address")
         proxies = {"http": self.proxy, "https": self.proxy} if self.proxy else {}
         opener = urllib.request.build_opener(
-            _NoRedirects, urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=self.ssl)
+            _NoRedirects, urllib.request.ProxyHandler(proxies), _Http, _Https(self.ssl)
         )
-        with opener.open(req, timeout=self.timeout) as answer:
+        with within(self.timeout) as exchange, opener.open(req, timeout=self.timeout) as answer:
             # JSON is UTF-8, whatever something on the way says of it.
             body = answer.read(_ANSWER_LIMIT).decode("utf-8", "replace")
+            if exchange.expired:
+                raise TimeoutError("no whole answer in time")
             if not _may_be_slacks(body):
                 raise ValueError("JSON that is no answer of Slack")
             return {"status": answer.code, "headers": answer.headers, "body": body}

@@ -22,6 +22,7 @@ from monitor.notify import exchange
 from monitor.notify.alertmanager import Alertmanagers
 from monitor.notify.deadman import DeadMansSwitch
 from monitor.notify.exchange import ANSWER_LIMIT, ask
+from monitor.notify.slack_bot import SlackBot
 from monitor.notify.slack_webhook import SlackWebhook
 from monitor.notify.webhook import SignedWebhook
 from tests.fakes.certificates import make_certificates
@@ -142,6 +143,18 @@ def test_no_receiver_is_held_by_an_answer_without_end(
         with pytest.raises(NotifyError) as error:
             told_slack(url)
         assert (error.value.reason, error.value.retryable) == ("not_slack", True)
+
+
+@pytest.mark.parametrize("server", [ENDLESS, CHUNKED, DRIPPING, DRIPPING_HEAD, DRIPPING_STATUS])
+def test_a_slack_bot_is_held_by_nothing_either(
+    monkeypatch: pytest.MonkeyPatch, server: tuple[bytes, bytes, float]
+) -> None:
+    monkeypatch.setattr("monitor.notify.slack_client._TIMEOUT_SECONDS", 1)
+    with speaking(*server) as url:
+        bot = SlackBot("xoxb-sec-ret", "#llm", api_url=f"{url}api", clock=SystemClock())
+        with pytest.raises(NotifyError) as error:
+            bot.deliver(notice(), None)
+    assert error.value.retryable and error.value.reason in ("no_answer", "not_slack")
 
 
 def test_a_head_that_drips_is_tried_again_by_every_receiver(hurried: None, caplog: pytest.LogCaptureFixture) -> None:
