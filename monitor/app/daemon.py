@@ -119,7 +119,9 @@ class Daemon:
         sink = event_sink(self._router, simulated=config.simulated)
         timing = Timing(judge_seconds=min(15.0, max(1.0, config.scrape.interval)))
         judge = StoredJudge(store, self._watched.group_of, scrape_seconds=config.scrape.interval)
-        self._slos = SloKeeper(store, rules.slos, self.groups, answers=self._answers)
+        self._slos = SloKeeper(
+            store, rules.slos, self.groups, answers=self._answers, monotonic=clock.monotonic
+        )
         self._reading_back: threading.Thread | None = None
         gate = FleetGate(self._slos.refusal, self._history, Survivors(store, self._watched.places).carrying)
         rights = rights_of(config, holder, clock, sharing)

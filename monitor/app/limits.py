@@ -20,7 +20,7 @@ _FILES_EACH = 4
 _COLLECT = (20_000, 20, 100)
 
 #: How long a thread may compute while others wait for the interpreter (seconds).
-_GIVE_WAY_SECONDS = 0.001
+_GIVE_WAY_SECONDS = 0.0002
 
 #: Number of glibc's option M_ARENA_MAX (`malloc.h`).
 _MOST_HEAPS = -8
@@ -40,8 +40,9 @@ def share_one_heap() -> None:
 def share_the_interpreter() -> None:
     """Let threads that compute give way sooner to those that wait to read a page.
 
-    Python runs one thread at a time, and asks one that computes to give way after this long. A scrape waits for its
-    turn a dozen times: with Python's own 5 ms, a daemon that read back the past of 1,000 servers was late with theirs.
+    Python runs one thread at a time, and asks one that computes to give way after this long. A page that is stored
+    waits so at each of some twenty calls of SQLite, with the others behind it: with Python's own 5 ms, a daemon that
+    read back the past of 1,000 servers stored 15 pages a second of the 67 that came; with 1 ms 60 on a busy machine.
     """
     sys.setswitchinterval(_GIVE_WAY_SECONDS)
 

@@ -30,9 +30,9 @@ from monitor.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Pause after each server whose history was read back (seconds): Python runs one thread at a time, and the scrapes of
-#: a large fleet came late while this one never rested.
-_BREATH_SECONDS = 0.03
+#: Least and longest pause after each server whose history was read back (seconds); between them it is as long as that
+#: took. Python runs one thread at a time, and the scrapes of a large fleet came late while this one never rested.
+_LEAST_REST, _LONGEST_REST = 0.03, 1.0
 #: How often it is looked whether reading may begin (seconds), and how often at most: a minute in all.
 _LOOK_SECONDS, _LOOKS = 0.25, 240
 
@@ -112,12 +112,17 @@ class SloKeeper:
     def __init__(
         self, store: Store, policies: Iterable[SloPolicy], groups: Sequence[Group], *,
         answers: Callable[[ServerName], bool | None] = lambda server: None,
+        monotonic: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`answers` is what a probe found beside the page: False for a stuck engine, True for one that is well."""
+        """`answers` is what a probe found beside the page: False for a stuck engine, True for one that is well.
+
+        `monotonic`: seconds by which is told what reading back took.
+        """
         self._store = store
         self._policies = tuple(policies)
         self._groups = tuple(groups)
         self._answers = answers
+        self._monotonic = monotonic
         self._warmups = {s: timedelta(seconds=g.limits.warmup_seconds) for g in groups for s in g.servers}
         self._lock = threading.Lock()
         self._book = self._new_book()
@@ -147,8 +152,7 @@ class SloKeeper:
                 break
         book = self._new_book()
         try:
-            feed_book(book, self._store, self._groups, now,
-                      goes_on=lambda server: not self._stopping.wait(_BREATH_SECONDS))
+            feed_book(book, self._store, self._groups, now, goes_on=self._rests())
         except StoreError as error:
             log.error("history of the SLOs not read back whole: %s", error)
         # What was read back was told by those who counted it.
@@ -166,6 +170,19 @@ class SloKeeper:
                 self._count_check(one.page)
             self._book, self._told = book, told
             self._statuses = book.statuses(now)
+
+    def _rests(self) -> Callable[[ServerName], bool]:
+        """Rests before each server for as long as the one before took; False where we are to stop."""
+        begun = self._monotonic()
+
+        def goes_on(server: ServerName) -> bool:
+            nonlocal begun
+            rest = min(max(_LEAST_REST, self._monotonic() - begun), _LONGEST_REST)
+            is_stopping = self._stopping.wait(rest)
+            begun = self._monotonic()
+            return not is_stopping
+
+        return goes_on
 
     def noted(self, reading: Reading, lives: Iterable[Life], intervals: Iterable[Interval]) -> None:
         """Count a scrape, stored before, that brought these lives and intervals."""

@@ -183,6 +183,18 @@ class TestReadingBack:
         assert looks == [None] * 3
         assert made.statuses is not None
 
+    def test_it_rests_as_long_as_it_worked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Under load a server takes longer, and the rest is longer: what scrapes need is left to them."""
+        moments = iter([0.0, 0.001, 5.0, 5.25, 7.0, 9000.0, 9001.0])
+        servers = [A, B, ServerName("asleep meanwhile")]
+        made = SloKeeper(
+            MemoryStore(), policies(UPTIME), [replace(GROUP, servers=servers)], monotonic=lambda: next(moments)
+        )
+        rests: list[float] = []
+        monkeypatch.setattr(threading.Event, "wait", lambda event, seconds: rests.append(seconds))
+        made.read_back(NOON)
+        assert rests == [0.03, 0.25, 1.0]
+
     def test_a_stop_ends_that_wait(self) -> None:
         made = keeper(TTFT, begun=False)
         made.stop()
