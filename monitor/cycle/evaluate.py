@@ -17,9 +17,9 @@ from monitor.cycle.experience import Basis, basis
 from monitor.cycle.facts import failed_restart
 from monitor.cycle.history import History
 from monitor.cycle.learning import learned
+from monitor.cycle.objectives import NoObjectives, Objectives
 from monitor.cycle.prober import Prober
 from monitor.cycle.sight import SHORT_WINDOW_SECONDS, Seen, Sight
-from monitor.cycle.slos import NoObjectives, Objectives
 from monitor.model.alert import Alert, AlertState, Fingerprint, Silence, SilenceId
 from monitor.model.notice import NoticeKind
 from monitor.model.outcome import RuleOutcome, TuneFiring

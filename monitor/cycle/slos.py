@@ -10,15 +10,14 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from monitor.cycle.folding import fold, unfold
+from monitor.cycle.objectives import SloLook
 from monitor.cycle.slo_history import feed_book
 from monitor.errors import StoreError
 from monitor.intervals.buckets import bucket_end
 from monitor.model.interval import Interval
 from monitor.model.life import Life, LifeId
-from monitor.model.outcome import RuleOutcome
 from monitor.model.reading import Reading, Verdict
 from monitor.model.record import CHECKS_SECONDS, Checks
 from monitor.model.server import Group, GroupName, ServerName
@@ -35,15 +34,6 @@ log = logging.getLogger(__name__)
 _LEAST_REST, _LONGEST_REST = 0.03, 1.0
 #: How often it is looked whether reading may begin (seconds), and how often at most: a minute in all.
 _LOOK_SECONDS, _LOOKS = 0.25, 240
-
-
-@dataclass(frozen=True, slots=True)
-class SloLook:
-    """Every SLO at one moment, and what it says as alerts. `is_whole` is False until history has been read back."""
-
-    statuses: tuple[SloStatus, ...] = ()
-    outcomes: tuple[RuleOutcome, ...] = ()
-    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,37 +63,6 @@ class _Waiting:
     def unfolded(self) -> _Page:
         found = tuple(unfold(folded, life, self.page.server) for life, folded in self.folded)
         return replace(self.page, intervals=found)
-
-
-class Objectives(Protocol):
-    """What an evaluation asks of the SLOs."""
-
-    def look(self, now: datetime) -> SloLook:
-        """Every SLO at `now`."""
-        ...
-
-    def checks(self) -> tuple[Checks, ...]:
-        """Checks that are to be stored."""
-        ...
-
-    def stored(self, checks: Iterable[Checks]) -> None:
-        """These have been stored."""
-        ...
-
-
-class NoObjectives:
-    """No SLOs."""
-
-    def look(self, now: datetime) -> SloLook:
-        """Nothing."""
-        return SloLook()
-
-    def checks(self) -> tuple[Checks, ...]:
-        """None."""
-        return ()
-
-    def stored(self, checks: Iterable[Checks]) -> None:
-        """Nothing."""
 
 
 class SloKeeper:

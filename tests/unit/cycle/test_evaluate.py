@@ -10,8 +10,8 @@ import pytest
 
 from monitor.cycle.evaluate import Evaluated, Evaluator
 from monitor.cycle.history import History
+from monitor.cycle.objectives import Objectives, SloLook
 from monitor.cycle.prober import ProbeResult
-from monitor.cycle.slos import Objectives, SloLook
 from monitor.errors import StoreError
 from monitor.model.alert import AlertState, Matcher, Silence, SilenceId
 from monitor.model.decision import DecisionId

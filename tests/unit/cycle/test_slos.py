@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from monitor.cycle.slos import NoObjectives, SloKeeper, is_answer
+from monitor.cycle.objectives import NoObjectives
+from monitor.cycle.slos import SloKeeper, is_answer
 from monitor.errors import StoreError
 from monitor.model.interval import Interval
 from monitor.model.outcome import Truth
