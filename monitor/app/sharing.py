@@ -71,7 +71,9 @@ class Sharing:
         self._groups: tuple[Group, ...] = ()
         self._trouble = ""
         self._away_since: float | None = None
+        #: When small tables were last brought over, and of which servers.
         self._mirrored_at: float | None = None
+        self._mirrored: list[ServerName] = []
         self._waiting = 0
         self._given_up = 0
         self._owned: frozenset[ServerName] | None = None
@@ -281,8 +283,10 @@ class Sharing:
             with self._local.read() as unit:
                 self._waiting = unit.unshipped.count()
         moment = self._clock.monotonic()
-        if self._mirrored_at is None or moment - self._mirrored_at >= _MIRROR_SECONDS:
-            ours = [server for server in self._watched if server.name in leases]
+        ours = [server for server in self._watched if server.name in standing.leases]
+        known = [server.name for server in ours if server.name in leases]
+        is_due = self._mirrored_at is None or moment - self._mirrored_at >= _MIRROR_SECONDS
+        if is_due or known != self._mirrored:
             note_watched(self.store, ours, self._groups, self._member.holder, now)
-            self._mirror.turn([server.name for server in ours], [group.name for group in self._groups], now)
-            self._mirrored_at = moment
+            self._mirror.turn(known, [group.name for group in self._groups], now)
+            self._mirrored_at, self._mirrored = moment, known

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from monitor.app.membership import Candidate, Member
 from monitor.app.sharing import Sharing
 from monitor.errors import StoreError
-from monitor.model.server import ServerName
+from monitor.model.server import GroupName, Server, ServerName
 from monitor.store.opening import open_store
 from tests.fakes.fake_clock import FakeClock
 
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 FOUND = Candidate(ServerName("a"), "pool")
 
 
@@ -46,3 +48,30 @@ def test_the_same_servers_told_again_are_no_reason_to_look_at_once(tmp_path: Pat
     sharing._wake.clear()
     sharing.candidates([FOUND], ["pool"])
     assert not sharing._wake.is_set()
+
+
+def test_a_server_that_becomes_ours_is_told_at_once_and_one_in_doubt_does_not_retire(tmp_path: Path) -> None:
+    """The page of the fleet shows what its database has: a server taken over was missing there for up to a minute."""
+    sharing, member = make(tmp_path)
+    servers = [
+        Server(name=ServerName(name), group=GroupName("g"), base_url=f"http://{name}", metrics_url=f"http://{name}/m")
+        for name in "ab"
+    ]
+    both = [Candidate(server.name, "pool") for server in servers]
+
+    def told() -> dict[str, bool]:
+        with sharing.store.read() as unit:
+            return {one.server: one.retired_at is None for one in unit.servers.all(LONG_AGO)}
+
+    sharing.candidates(both[:1], ["pool"])
+    sharing.watching(servers, [])
+    sharing._beat()
+    sharing._move()
+    assert told() == {"a": True}
+    sharing.candidates(both, ["pool"])
+    sharing._beat()
+    sharing._move()
+    assert told() == {"a": True, "b": True}
+    member.doubt([servers[1].name])
+    sharing._move()
+    assert told() == {"a": True, "b": True}
