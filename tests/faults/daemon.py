@@ -30,6 +30,7 @@ class FaultyDaemon(Daemon):
         limits: Limits | None = None, **settings: Any,
     ) -> None:
         super().__init__(folder, None, mode="observe", scrape=scrape or SCRAPE)
+        self.servers = servers
         self.limits = dict(limits or {})
         #: Where its data folder can be seen from here.
         self.seen_at = self.data_dir
@@ -64,6 +65,24 @@ class FaultyDaemon(Daemon):
         """Wait until it has evaluated so many times more."""
         wanted = self.metric("acceptd_cycles_total") + count
         self.wait(lambda: self.metric("acceptd_cycles_total") >= wanted or None, f"{count} more evaluations")
+
+    def read_on(self, pages: int) -> None:
+        """Wait until it has asked every server so many times more."""
+        before = [len(server.asked) for server in self.servers]
+        self.wait(
+            lambda: all(len(one.asked) >= was + pages for one, was in zip(self.servers, before, strict=True)) or None,
+            "pages are read",
+        )
+
+    def comes_out_whole(self, *, clocks_apart: float = 0.5) -> None:
+        """Let its servers rest until it has stored what each counts, and check that every count is there once."""
+        truth = {server.name: server.freeze() for server in self.servers}
+        with self.store() as store:
+            self.wait(
+                lambda: all(head_of(store, one) == truth[one.name] for one in self.servers) or None, "counts are whole"
+            )
+            for server in self.servers:
+                check_whole(store, server, truth[server.name], clocks_apart=clocks_apart)
 
     def suspend(self, seconds: float) -> None:
         """Stop its process for so long, as a suspend, a debugger or a hypervisor that moves the machine does."""

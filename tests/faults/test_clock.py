@@ -10,7 +10,6 @@ import pytest
 
 from tests.acceptance.daemon import LONG_AGO
 from tests.faults.counted import CountedServer, serving
-from tests.faults.daemon import check_whole, head_of
 from tests.faults.shifted import ShiftedDaemon
 
 #: Off the machine's clock, one after the other: an hour either way, a month ahead, and right again.
@@ -28,33 +27,20 @@ def test_jumps_lose_nothing_make_no_rates_up_and_wake_nobody(tmp_path: Path, ser
     quick = {"ServerDown.for": "2s", "NoSamples.for": "2s", "EngineStuck.for": "2s"}
     daemon = ShiftedDaemon(tmp_path, *servers, rules={"interval": "500ms", "parameters": quick})
 
-    def read_on(pages: int) -> None:
-        before = [len(server.asked) for server in servers]
-        daemon.wait(
-            lambda: all(len(one.asked) >= was + pages for one, was in zip(servers, before, strict=True)) or None,
-            "pages are read",
-        )
-
     try:
         daemon.start()
-        read_on(3)
+        daemon.read_on(3)
         for server in servers:
             server.restart()
-        read_on(3)
+        daemon.read_on(3)
         for jump in JUMPS:
             daemon.shift(jump)
-            read_on(3)
+            daemon.read_on(3)
             daemon.cycles(1)
-        truth = {server.name: server.freeze() for server in servers}
-        with daemon.store() as store:
-            daemon.wait(
-                lambda: all(head_of(store, one) == truth[one.name] for one in servers) or None, "counts are whole"
-            )
-            for server in servers:
-                check_whole(store, server, truth[server.name])
-            with store.read() as unit:
-                found = unit.intervals.between(None, LONG_AGO, LONG_AGO.replace(year=2100))
-                told = unit.outbox.recent(100)
+        daemon.comes_out_whole()
+        with daemon.store() as store, store.read() as unit:
+            found = unit.intervals.between(None, LONG_AGO, LONG_AGO.replace(year=2100))
+            told = unit.outbox.recent(100)
             assert told == [], "somebody was woken"
         fastest = max(server.rate for server in servers)
         for interval in found:
@@ -75,40 +61,27 @@ def test_a_jump_a_restart_and_a_death_while_the_store_is_locked_lose_nothing(
 ) -> None:
     daemon = ShiftedDaemon(tmp_path, *servers, rules={"interval": "500ms"})
 
-    def read_on(pages: int) -> None:
-        before = [len(server.asked) for server in servers]
-        daemon.wait(
-            lambda: all(len(one.asked) >= was + pages for one, was in zip(servers, before, strict=True)) or None,
-            "pages are read",
-        )
-
     try:
         daemon.start()
-        read_on(3)
+        daemon.read_on(3)
         for server in servers:
             server.restart()
-        read_on(3)
+        daemon.read_on(3)
         holder = sqlite3.connect(daemon.data_dir / "local.db", isolation_level=None, timeout=30)
         holder.execute("BEGIN IMMEDIATE")
         daemon.wait(lambda: daemon.metric("acceptd_spool_pages") > 0 or None, "pages wait")
         daemon.shift("+30d")
-        read_on(2)
+        daemon.read_on(2)
         servers[0].restart()
-        read_on(2)
+        daemon.read_on(2)
         daemon.kill()
         holder.execute("ROLLBACK")
         holder.close()
         daemon.start()
-        read_on(2)
-        truth = {server.name: server.freeze() for server in servers}
-        with daemon.store() as store:
-            daemon.wait(
-                lambda: all(head_of(store, one) == truth[one.name] for one in servers) or None, "counts are whole"
-            )
-            for server in servers:
-                check_whole(store, server, truth[server.name])
-            with store.read() as unit:
-                found = unit.intervals.between(None, LONG_AGO, LONG_AGO.replace(year=2100))
+        daemon.read_on(2)
+        daemon.comes_out_whole()
+        with daemon.store() as store, store.read() as unit:
+            found = unit.intervals.between(None, LONG_AGO, LONG_AGO.replace(year=2100))
         # Those that waited are measured by the machine's own time, too.
         assert all(0 < (one.end - one.start).total_seconds() < 60 for one in found)
         assert "Traceback" not in daemon.said()

@@ -82,28 +82,21 @@ def test_pages_wait_while_the_disk_is_full_and_none_is_lost(watching: Callable[.
         daemon = watching(*servers, store={"spool_size": "1MiB"})
         disk = SmallDisk(daemon)
 
-        def read_on(pages: int) -> None:
-            before = [len(server.asked) for server in servers]
-            daemon.wait(
-                lambda: all(len(one.asked) >= was + pages for one, was in zip(servers, before, strict=True)) or None,
-                "pages are fetched",
-            )
-
         try:
             daemon.start()
-            read_on(3)
+            daemon.read_on(3)
             for server in servers:
                 server.restart()
-            read_on(2)
+            daemon.read_on(2)
             disk.fill()
             daemon.wait(lambda: "they wait on disk" in daemon.said() or None, "it is said that pages wait")
-            read_on(8)
+            daemon.read_on(8)
             assert daemon.said().count("disk is full") < 30, "it says so with every page"
             disk.free()
             daemon.wait(lambda: "store takes pages again" in daemon.said() or None, "they go in")
             # Killed on a full disk: the next daemon says what it lacks and ends, until there is room.
             disk.fill()
-            read_on(2)
+            daemon.read_on(2)
             daemon.kill()
             daemon.log.unlink()
             assert daemon.spawn().wait(timeout=PATIENCE) == 1
@@ -111,7 +104,7 @@ def test_pages_wait_while_the_disk_is_full_and_none_is_lost(watching: Callable[.
             disk.free()
             daemon.start()
             truth = {server.name: server.freeze() for server in servers}
-            read_on(3)
+            daemon.read_on(3)
             daemon.wait(lambda: daemon.metric("acceptd_spool_pages") == 0 or None, "nothing waits")
             daemon.stop()
             store = disk.store()
