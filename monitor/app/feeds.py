@@ -36,7 +36,7 @@ def make_feeds(
     for source in config.sources:
         settings = source.prometheus
         instances = {
-            urlsplit(server.url).netloc: ServerName(server.name)
+            server.instance or urlsplit(server.url).netloc: ServerName(server.name)
             for server in config.servers
             if server.through == source.name
         }

@@ -72,7 +72,7 @@ def _server(source: Source, one: Found) -> ServerConfig:
             "group": group or source.group,
             "engine": source.engine,
             "labels": labels,
-            "through": source.name if source.prometheus is not None else None,
+            **({"through": source.name, "instance": one.address} if source.prometheus is not None else {}),
             "auth": source.auth,
             "tls": source.tls,
         }

@@ -167,10 +167,16 @@ def _contradictions(file: str, config: Config) -> Iterator[Problem]:
             known = ", ".join(sorted(used)) or "none"
             yield Problem(f"groups[{index}].name", repr(group.name), f"a group of a server (known: {known})", file)
     stores = [source.name for source in config.sources if source.prometheus is not None]
+    instances = Counter((s.through, s.instance) for s in config.servers if s.instance is not None)
+    for (_, instance), count in instances.items():
+        if count > 1:
+            yield Problem("servers", f"{count} servers of instance {instance!r}", "one server an instance", file)
     for index, server in enumerate(config.servers):
         if server.through is not None and server.through not in stores:
             expected = f"a source of kind prometheus (known: {', '.join(stores) or 'none'})"
             yield Problem(f"servers[{index}].through", repr(server.through), expected, file)
+        if server.instance is not None and server.through is None:
+            yield Problem(f"servers[{index}].instance", repr(server.instance), "through: the source that has it", file)
         if server.drain and server.driver is None:
             yield Problem(f"servers[{index}].drain", "hooks", "a driver too: a watched server is never drained", file)
         for key, argv in _programs(server.driver).items():

@@ -129,6 +129,8 @@ class ServerConfig(Section):
     speculation: KnownSpeculation | None = Field(None, description="What is known of its speculation.")
     driver: Driver | None = Field(None, description="How to restart it; a server without one is only watched.")
     drain: DrainHooks | None = Field(None, description="Commands for the balancer.")
-    through: Name | None = Field(
-        None, description="Source of kind `prometheus` that has its pages; host and port of `url` are its instance."
+    through: Name | None = Field(None, description="Source of kind `prometheus` that has its pages.")
+    instance: str | None = Field(
+        None, min_length=1,
+        description="Value of that source's `instance_label`; host and port of `url` where it is not set.",
     )

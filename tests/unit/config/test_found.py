@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from monitor.app.feeds import make_feeds
 from monitor.config.found import with_found
 from monitor.config.model import Config
 from monitor.targets.service_discovery import Found
+from monitor.watchdog import Watchdog
+from tests.fakes.fake_clock import FakeClock
 
 SOURCE = {"name": "fleet", "file_sd": {"files": ["/x/*.json"]}}
 
@@ -80,3 +83,17 @@ def test_of_one_that_is_listed_twice_the_same_entry_counts_in_whatever_order_the
 def test_a_source_is_of_one_kind(kinds: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="exactly one of file_sd, http_sd, prometheus, local"):
         Config.model_validate({"sources": [{"name": "x", **kinds}]})
+
+
+def test_a_target_of_a_store_keeps_its_label_whatever_its_address_is_as_a_url() -> None:
+    """Asked for by host and port, a target `gpu-1/vllm-0` never had a sample."""
+    given = config(file_sd=None, prometheus={"url": "http://10.0.0.2:9090", "selector": "{}"})
+    joined = with_found(given, {"fleet": [Found("gpu-1/vllm-0"), Found("10.0.0.1:8000")], "host": [Found("h:1")]})
+    assert joined.left_out == ()
+    assert {(one.name, one.through, one.instance) for one in joined.config.servers} == {
+        ("own", None, None), ("gpu-1-vllm-0", "fleet", "gpu-1/vllm-0"), ("10.0.0.1-8000", "fleet", "10.0.0.1:8000"),
+        ("h-1", None, None),
+    }
+    (name, feed), = make_feeds(joined.config, None, Watchdog(FakeClock()), FakeClock(), lambda: True)  # type: ignore[arg-type]
+    assert (name, feed._instances) == ("fleet", {"gpu-1/vllm-0": "gpu-1-vllm-0", "10.0.0.1:8000": "10.0.0.1-8000"})
+    feed.close()

@@ -111,6 +111,18 @@ COMMANDS = driver("kind: command, command: [a], start: [sh, a, '{command}'], sto
             " {name: b, url: 'http://i', driver: {kind: systemd, unit: x.service}}]",
             "servers: x.service: found 2 servers of that unit, expected one server a unit",
         ),
+        (
+            "an instance of no store",
+            "servers: [{name: a, url: 'http://h', instance: p}]",
+            "servers[0].instance: found 'p', expected through: the source that has it",
+        ),
+        (
+            "an instance of two servers",
+            "sources: [{name: p, prometheus: {url: 'http://p', selector: '{}'}}]\n"
+            "servers: [{name: a, url: 'http://h', through: p, instance: x}, {name: b, url: 'http://i', through: p,"
+            " instance: x}]",
+            "servers: found 2 servers of instance 'x', expected one server an instance",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 40 else "",
 )
