@@ -80,6 +80,17 @@ def plain_table(name: str) -> TableClause:
     return table(name, *(column(c.name, Text() if isinstance(c.type, text) else c.type) for c in columns))
 
 
+def put_rows(database: Database, plain: TableClause, rows: Sequence[Row]) -> None:
+    """Write rows in place of those with their keys."""
+    if not rows:
+        return
+    keys = [column.name for column in Base.metadata.tables[plain.name].primary_key]
+    with database.writing(durable=True) as connection:
+        insert = new_rows(connection.dialect.name, plain)
+        rest = {column.name: insert.excluded[column.name] for column in plain.c if column.name not in keys}
+        connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=rest), list(rows))
+
+
 def _chunks(reading: Connection, plain: TableClause) -> Iterator[list[Row]]:
     key = [plain.c[c.name] for c in Base.metadata.tables[plain.name].primary_key]
     result = reading.execution_options(yield_per=_CHUNK).execute(select(plain).order_by(*key))

@@ -14,9 +14,8 @@ from sqlalchemy import ColumnElement, TableClause, select
 
 from monitor.errors import StoreError
 from monitor.model.server import GroupName, ServerName
-from monitor.store.copying import plain_table
-from monitor.store.database import Database
-from monitor.store.records import new_rows
+from monitor.store.checks_mirror import ChecksMirror
+from monitor.store.copying import plain_table, put_rows
 from monitor.store.refusals import StoreAway, StoreBusy
 from monitor.store.sql import SqlStore
 from monitor.store.tables import Base
@@ -25,8 +24,6 @@ log = logging.getLogger(__name__)
 
 #: How far back changed rows are looked for: as long as a shared database may be away without a gap in its records.
 _BACK = timedelta(days=35)
-#: How far before the last turn checks are looked for: they are many, and only those of pages that waited come late.
-_LATE = timedelta(days=1)
 _CHUNK = 500
 
 
@@ -38,25 +35,12 @@ class Mirror:
         self._shared = shared.database
         #: Hashes of the rows that the last turn found, by table and key.
         self._known: dict[str, dict[tuple[Any, ...], int]] = {}
-        #: Servers whose checks the fleet's database has, and as of when.
-        self._checked: frozenset[ServerName] = frozenset()
-        self._checked_at: datetime | None = None
+        self._checks = ChecksMirror(self._local, self._shared)
 
     def turn(self, servers: Sequence[ServerName], groups: Sequence[GroupName], now: datetime) -> int:
         """Copy what changed; the number of rows. Raises StoreError where the database is away."""
         copied = sum(self._copy(*wanted) for wanted in _wanted(servers, groups, now - _BACK))
-        copied += self._copy(*self._checks(servers, now))
-        self._checked, self._checked_at = frozenset(servers), now
-        return copied
-
-    def _checks(self, servers: Sequence[ServerName], now: datetime) -> tuple[TableClause, ColumnElement[bool]]:
-        """Checks that may be new: all of a server that is new here, of others those since a day before the last one."""
-        table = plain_table("checks")
-        lately = now - _BACK if self._checked_at is None else max(now - _BACK, self._checked_at - _LATE)
-        others = [server for server in servers if server not in self._checked]
-        return table, (table.c.server.in_(servers) & (table.c.end_at > lately)) | (
-            table.c.server.in_(others) & (table.c.end_at > now - _BACK)
-        )
+        return copied + self._checks.turn(servers, now)
 
     def _copy(self, table: TableClause, where: ColumnElement[bool]) -> int:
         keys = [column.name for column in Base.metadata.tables[table.name].primary_key]
@@ -71,7 +55,7 @@ class Mirror:
                 changed.append((key, content, row))
         for begin in range(0, len(changed), _CHUNK):
             chunk = changed[begin : begin + _CHUNK]
-            self._put(table, keys, [row for _, _, row in chunk])
+            self._put(table, [row for _, _, row in chunk])
             known.update({key: content for key, content, _ in chunk})
         self._known[table.name] = known
         return len(changed)
@@ -79,28 +63,18 @@ class Mirror:
     def bring_back(self, servers: Sequence[ServerName]) -> None:
         """Copy what the fleet's database has learned of these servers here: what is normal for them."""
         table = plain_table("baselines")
-        keys = [column.name for column in Base.metadata.tables[table.name].primary_key]
         with self._shared.reading() as reading:
             rows = [dict(row) for row in reading.execute(select(table).where(table.c.server.in_(servers))).mappings()]
-        _put(self._local, table, keys, rows)
+        put_rows(self._local, table, rows)
 
-    def _put(self, table: TableClause, keys: Sequence[str], rows: list[dict[str, Any]]) -> None:
+    def _put(self, table: TableClause, rows: list[dict[str, Any]]) -> None:
         try:
-            _put(self._shared, table, keys, rows)
+            put_rows(self._shared, table, rows)
         except (StoreAway, StoreBusy):
             raise
         except StoreError as error:
             # Two hosts that changed one group at once: each has its record, the fleet's database takes one of them.
             log.warning("rows not taken by the fleet's database table=%s rows=%d: %s", table.name, len(rows), error)
-
-
-def _put(database: Database, table: TableClause, keys: Sequence[str], rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        return
-    with database.writing(durable=True) as connection:
-        insert = new_rows(connection.dialect.name, table)
-        rest = {column.name: insert.excluded[column.name] for column in table.c if column.name not in keys}
-        connection.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=rest), rows)
 
 
 def _wanted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -66,25 +67,64 @@ def test_who_takes_a_server_over_learns_what_is_normal_for_it(stores: tuple[SqlS
         assert unit.baselines.of_servers([A, B]) == [normal]
 
 
-def test_of_checks_only_the_newest_are_looked_through_and_late_ones_of_a_day_still_go_over(
-    stores: tuple[SqlStore, SqlStore],
-) -> None:
-    local, shared = stores
-    day = 86_400.0
-    with local.write() as unit:
-        unit.checks.add([Checks(A, at(300.0 * n), 20, 0) for n in range(12)])
-        unit.checks.add([Checks(B, at(300), 20, 0)])
-    mirror = Mirror(local, shared)
-    assert mirror.turn([A], [], at(3700)) == 12
-    # Two days on nothing old is read any more; the first turn of a server that is new here reads all of it.
-    with local.write() as unit:
-        unit.checks.add([Checks(A, at(2 * day + 300), 20, 0), Checks(A, at(2 * day - 3000), 0, 20)])
-    assert mirror.turn([A], [], at(2 * day)) == 2
-    assert mirror.turn([A, B], [], at(2 * day + 400)) == 1
-    assert mirror.turn([A, B], [], at(4 * day)) == 0
-    assert mirror.turn([A, B], [], at(4 * day + 60)) == 0
-    assert mirror._known["checks"] == {}
+class TestChecks:
+    """Many rows that only grow at their end: ten thousand a server, read again whole at each start, were gigabytes."""
+
+    DAY = 86_400.0
+
+    def test_what_is_over_is_not_looked_at_again(self, stores: tuple[SqlStore, SqlStore]) -> None:
+        local, shared = stores
+        with local.write() as unit:
+            unit.checks.add([Checks(A, at(300.0 * n), 20, 0) for n in range(1, 289)])
+            unit.checks.add([Checks(B, at(300), 20, 0)])
+        mirror = Mirror(local, shared)
+        assert mirror.turn([A], [], at(self.DAY + 10)) == 288
+        assert mirror.turn([A], [], at(self.DAY + 20)) == 0
+        with local.write() as unit:
+            # The bucket of now grows, and a store of pages brings one of half an hour ago.
+            unit.checks.add([Checks(A, at(self.DAY + 300), 1, 0), Checks(A, at(self.DAY), 0, 1)])
+            unit.checks.add([Checks(A, at(self.DAY - 1800), 0, 20)])
+        assert mirror.turn([A], [], at(self.DAY + 70)) == 3
+        # Of a server that is new here all goes over.
+        assert mirror.turn([A, B], [], at(self.DAY + 400)) == 1
+        assert mirror.turn([A, B], [], at(self.DAY + 460)) == 0
+        same(local, shared, at(2 * self.DAY))
+        assert min(mirror._checks._growing[A]) > at(self.DAY - 3600)
+
+    def test_a_daemon_that_starts_goes_on_from_what_is_there(self, stores: tuple[SqlStore, SqlStore]) -> None:
+        local, shared = stores
+        with local.write() as unit:
+            unit.checks.add([Checks(A, at(300.0 * n), 20, 0) for n in range(1, 289)])
+        assert Mirror(local, shared).turn([A], [], at(self.DAY)) == 288
+        with local.write() as unit:
+            unit.checks.add([Checks(A, at(self.DAY + 300.0 * n), 20, 0) for n in range(1, 25)])
+        # A day without the database would come the same way.
+        assert Mirror(local, shared).turn([A], [], at(self.DAY + 7200)) == 24 + 12
+        same(local, shared, at(2 * self.DAY))
+
+    def test_a_clock_that_was_ahead_or_is_set_back_leaves_nothing_out(self, stores: tuple[SqlStore, SqlStore]) -> None:
+        local, shared = stores
+        with local.write() as unit:
+            unit.checks.add([Checks(A, at(end), 20, 0) for end in (300.0, 600.0, 30 * self.DAY)])
+        mirror = Mirror(local, shared)
+        assert mirror.turn([A], [], at(30 * self.DAY)) == 3
+        with local.write() as unit:
+            unit.checks.add([Checks(A, at(900), 7, 0)])
+        for one in (mirror, Mirror(local, shared)):
+            assert one.turn([A], [], at(900)) > 0
+            same(local, shared, at(40 * self.DAY))
+
+    def test_what_another_host_has_counted_since_stays(self, stores: tuple[SqlStore, SqlStore]) -> None:
+        local, shared = stores
+        with local.write() as unit:
+            unit.checks.add([Checks(A, at(300.0 * n), 0, 20) for n in range(1, 10)])
+        with shared.write() as unit:
+            unit.checks.add([Checks(A, at(300.0 * n), 20, 0) for n in range(5, 289)])
+        assert Mirror(local, shared).turn([A], [], at(self.DAY)) == 0
+
+
+def same(local: SqlStore, shared: SqlStore, until: datetime) -> None:
     with local.read() as unit, shared.read() as there:
         for server in (A, B):
-            asked = [server], at(0), at(5 * day)
+            asked = [server], at(0), until
             assert list(there.checks.between(*asked)) == list(unit.checks.between(*asked))
