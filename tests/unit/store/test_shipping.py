@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from monitor.model.interval import Interval
 from monitor.model.life import LastReading, Life, LifeId
 from monitor.model.rollout import Lease
 from monitor.model.server import ServerName
 from monitor.store.naming import NameTaken, Naming
 from monitor.store.pages import Page
 from monitor.store.refusals import StoreAway
-from monitor.store.shipping import Shipped, adopt, gone_back, ship, watch_lease
+from monitor.store.shipping import ADOPTED_AT_ONCE, Shipped, adopt, gone_back, ship, watch_lease
 from monitor.store.spool import Spool
 from tests.fakes.fake_clock import FakeClock
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.memory_store import Intervals, MemoryStore
 from tests.integration.store.values import T0, at, head, interval, life, reading
 
 A, B = ServerName("a"), ServerName("b")
@@ -146,6 +149,33 @@ def test_rows_of_a_server_that_nobody_took_wait_until_it_is_ours_again() -> None
     assert host.ship(now=61) == Shipped()  # the lease is over, but nobody else has it
     host.take(A, now=70)
     assert host.ship(now=70) == Shipped(1, 0, False)
+
+
+def test_many_are_taken_over_a_few_at_a_time() -> None:
+    """Half a gigabyte of objects otherwise, when a host of a large fleet dies."""
+    shared = MemoryStore()
+    first, second = Host("h1", shared), Host("h2", shared)
+    lives = [life(f"s{number}/m/0/1", ServerName(f"s{number}")) for number in range(2 * ADOPTED_AT_ONCE + 1)]
+    first.take(*(one.server for one in lives))
+    for number in range(3):
+        for one in lives:
+            first.page(one, number)
+    first.ship()
+    at_once: list[int] = []
+    between = Intervals.between
+
+    def counted(self: Intervals, servers: Sequence[ServerName], *args: Any, **options: Any) -> list[Interval]:
+        at_once.append(len(servers))
+        return between(self, servers, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Intervals, "between", counted)
+        taken = adopt(shared, second.store, [one.server for one in lives], T0 - timedelta(hours=1), at(61))
+    assert taken == 2 * len(lives)
+    assert at_once == [ADOPTED_AT_ONCE, ADOPTED_AT_ONCE, 1]
+    assert heads(second.store) == {one.id: 2 for one in lives}
+    assert all(chain(second.store, one.server) == [(0, 1), (1, 2)] for one in lives)
+    assert adopt(shared, second.store, [], T0, at(61)) == 0
 
 
 def test_who_takes_over_again_voids_what_it_had_and_goes_on_from_the_others_head() -> None:
