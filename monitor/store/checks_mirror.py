@@ -6,14 +6,14 @@ database is, and reads on from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import func, select
 
 from monitor.model.server import ServerName
-from monitor.store.copying import plain_table, put_rows
+from monitor.store.copying import chunks, plain_table, put_rows
 from monitor.store.database import Database
 
 _TABLE = plain_table("checks")
@@ -22,7 +22,6 @@ _BACK = timedelta(days=35)
 #: How far before the newest that was brought over they are looked for: the bucket of now still grows, and a store of
 #: pages may have samples later than its word that there are none.
 _LATE = timedelta(hours=1)
-_CHUNK = 500
 #: Answered and missed by end, of each server.
 _Counts = dict[ServerName, dict[datetime, tuple[int, int]]]
 
@@ -45,13 +44,15 @@ class ChecksMirror:
         reached |= self._ends_there(new, now)
         copied, growing = 0, _Counts()
         for since, some in _by_start(servers, reached, now).items():
-            for rows in self._rows(some, since):
-                changed = [row for row in rows if not _is_in(self._growing, row)]
-                put_rows(self._shared, _TABLE, changed)
-                copied += len(changed)
-                for row in rows:
-                    _remember(growing, row)
-                    reached[row["server"]] = max(reached.get(row["server"], row["end_at"]), row["end_at"])
+            statement = select(_TABLE).where(_TABLE.c.server.in_(some), _TABLE.c.end_at > since)
+            with self._local.reading() as reading:
+                for rows in chunks(reading, statement.order_by(_TABLE.c.end_at)):
+                    changed = [row for row in rows if not _is_in(self._growing, row)]
+                    put_rows(self._shared, _TABLE, changed)
+                    copied += len(changed)
+                    for row in rows:
+                        _remember(growing, row)
+                        reached[row["server"]] = max(reached.get(row["server"], row["end_at"]), row["end_at"])
         self._reached, self._growing = reached, growing
         return copied
 
@@ -66,13 +67,6 @@ class ChecksMirror:
         )
         with self._shared.reading() as reading:
             return {server: end for server, end in reading.execute(statement)}
-
-    def _rows(self, servers: Sequence[ServerName], since: datetime) -> Iterator[list[dict[str, Any]]]:
-        statement = select(_TABLE).where(_TABLE.c.server.in_(servers), _TABLE.c.end_at > since)
-        with self._local.reading() as reading:
-            result = reading.execution_options(yield_per=_CHUNK).execute(statement.order_by(_TABLE.c.end_at))
-            for rows in result.mappings().partitions(_CHUNK):
-                yield [dict(row) for row in rows]
 
 
 def _by_start(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, TableClause, Text, column, select, table
+from sqlalchemy import Connection, Select, TableClause, Text, column, select, table
 
 from monitor.model.server import ServerName
 from monitor.store.columns import Nested, PlainText, Word
@@ -57,7 +57,7 @@ def copy(source: Database, target: Database, edges: EdgesCache, told: Told) -> d
         numbers = _copy_edges(reading, target, edges)
         for name in _order():
             seen = copied[name] = 0
-            for rows in _chunks(reading, plain_table(name)):
+            for rows in chunks(reading, _by_key(plain_table(name))):
                 seen += len(rows)
                 if name == IntervalRow.__tablename__:
                     added = _copy_intervals(reading, target, rows, numbers)
@@ -91,11 +91,15 @@ def put_rows(database: Database, plain: TableClause, rows: Sequence[Row]) -> Non
         connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=rest), list(rows))
 
 
-def _chunks(reading: Connection, plain: TableClause) -> Iterator[list[Row]]:
-    key = [plain.c[c.name] for c in Base.metadata.tables[plain.name].primary_key]
-    result = reading.execution_options(yield_per=_CHUNK).execute(select(plain).order_by(*key))
+def chunks(reading: Connection, statement: Select[Any]) -> Iterator[list[Row]]:
+    """Its rows, some at a time: all of a large table would be gigabytes."""
+    result = reading.execution_options(yield_per=_CHUNK).execute(statement)
     for rows in result.mappings().partitions(_CHUNK):
         yield [dict(row) for row in rows]
+
+
+def _by_key(plain: TableClause) -> Select[Any]:
+    return select(plain).order_by(*(plain.c[c.name] for c in Base.metadata.tables[plain.name].primary_key))
 
 
 def _copy_edges(reading: Connection, target: Database, cache: EdgesCache) -> Mapping[int, int]:

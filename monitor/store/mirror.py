@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, TableClause, select
 from monitor.errors import StoreError
 from monitor.model.server import GroupName, ServerName
 from monitor.store.checks_mirror import ChecksMirror
-from monitor.store.copying import plain_table, put_rows
+from monitor.store.copying import chunks, plain_table, put_rows
 from monitor.store.refusals import StoreAway, StoreBusy
 from monitor.store.sql import SqlStore
 from monitor.store.tables import Base
@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 
 #: How far back changed rows are looked for: as long as a shared database may be away without a gap in its records.
 _BACK = timedelta(days=35)
-_CHUNK = 500
 
 
 class Mirror:
@@ -44,21 +43,16 @@ class Mirror:
 
     def _copy(self, table: TableClause, where: ColumnElement[bool]) -> int:
         keys = [column.name for column in Base.metadata.tables[table.name].primary_key]
+        before, known, copied = self._known.get(table.name, {}), dict[tuple[Any, ...], int](), 0
         with self._local.reading() as reading:
-            rows = [dict(row) for row in reading.execute(select(table).where(where)).mappings()]
-        before, known, changed = self._known.get(table.name, {}), {}, []
-        for row in rows:
-            key, content = tuple(row[name] for name in keys), hash(tuple(row.values()))
-            if before.get(key) == content:
-                known[key] = content
-            else:
-                changed.append((key, content, row))
-        for begin in range(0, len(changed), _CHUNK):
-            chunk = changed[begin : begin + _CHUNK]
-            self._put(table, [row for _, _, row in chunk])
-            known.update({key: content for key, content, _ in chunk})
+            for rows in chunks(reading, select(table).where(where)):
+                found = {tuple(row[name] for name in keys): hash(tuple(row.values())) for row in rows}
+                changed = [row for row, key in zip(rows, found, strict=True) if before.get(key) != found[key]]
+                self._put(table, changed)
+                known |= found
+                copied += len(changed)
         self._known[table.name] = known
-        return len(changed)
+        return copied
 
     def bring_back(self, servers: Sequence[ServerName]) -> None:
         """Copy what the fleet's database has learned of these servers here: what is normal for them."""
