@@ -150,6 +150,7 @@ class Sharing:
             taken = adopt(self.store, self._local, wanted, since, now)
             self._mirror.bring_back(wanted)
             self._member.adopted(wanted)
+        self._lacking = {server: at for server, at in self._lacking.items() if server not in wanted}
         log.info("taken over from the fleet servers=%d intervals=%d", len(wanted), taken)
 
     def _guarded(self, work: Callable[[], None]) -> None:
@@ -257,11 +258,12 @@ class Sharing:
         fresh = standing.leases.keys() - standing.unknown - self._compared
         if not fresh:
             return
-        self._lacking = gone_back(self._local, self.store, sorted(fresh))
-        if self._lacking:
+        lacking = gone_back(self._local, self.store, sorted(fresh))
+        if lacking:
             log.warning("the local file is older than what was brought over from it, which is taken back servers=%d",
-                        len(self._lacking))
-            self._member.doubt(self._lacking)
+                        len(lacking))
+            self._lacking |= lacking
+            self._member.doubt(lacking)
         self._compared |= fresh
 
     def _move(self) -> None:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from monitor.app.membership import Candidate, Member
 from monitor.app.sharing import Sharing
 from monitor.errors import StoreError
@@ -75,3 +77,22 @@ def test_a_server_that_becomes_ours_is_told_at_once_and_one_in_doubt_does_not_re
     member.doubt([servers[1].name])
     sharing._move()
     assert told() == {"a": True, "b": True}
+
+
+def test_what_one_server_lacks_is_not_forgotten_for_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second server that is compared before the first was taken back left two hours of the first one's days."""
+    sharing, _ = make(tmp_path)
+    names = [ServerName("a"), ServerName("b")]
+    asked: list[datetime] = []
+    monkeypatch.setattr("monitor.app.sharing.gone_back", lambda local, shared, fresh: dict.fromkeys(fresh, LONG_AGO))
+    monkeypatch.setattr("monitor.app.sharing.adopt", lambda shared, local, wanted, since, now: asked.append(since) or 0)
+    sharing.candidates([Candidate(names[0], "pool")], ["pool"])
+    sharing._beat()
+    monkeypatch.setattr("monitor.app.sharing.gone_back", lambda local, shared, fresh: {})
+    sharing.candidates([Candidate(name, "pool") for name in names], ["pool"])
+    sharing._beat()
+    sharing.adopt(names)
+    assert asked == [LONG_AGO]
+    assert sharing._lacking == {}
