@@ -11,6 +11,11 @@ from typing import Protocol
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+def awake_microseconds() -> int:
+    """What systemd goes by (`MONOTONIC_USEC`): the time in which this machine slept is not in it."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+
+
 class Clock(Protocol):
     """Where a part gets its time from: wall time for stamps, monotonic time for durations."""
 

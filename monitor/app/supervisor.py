@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Mapping
+
+from monitor.clock import awake_microseconds
 
 #: Turns of the loop that the watchdog must last at least.
 _TURNS = 3.0
@@ -44,7 +45,7 @@ class Supervisor:
 
         By the one clock that systemd compares it with, which is not ours: that one goes on while the machine sleeps.
         """
-        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={awake_microseconds()}")
 
     def stopping(self) -> None:
         """The daemon is going down."""
